@@ -1,0 +1,46 @@
+# make train   adapt on the shipped benchmark      make test    lint, types, all tests
+# make parity  worst error of each parity case     make clean   remove the virtual environment
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
+INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt
+
+.PHONY: train test lint parity clean
+
+train: $(VENV)/.base
+	$(BIN)/python ms_biaten/train.py $(ARGS)
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+parity: $(VENV)/.dev
+	$(BIN)/python -m parity_tests $(ARGS)
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	@for python in $(PYTHON) python3.11 python3.12 python3.10 python3 python; do \
+	  if $$python -c '$(SUPPORTED)' 2>/dev/null; then \
+	    echo "creating $(VENV) with $$($$python --version)"; exec $$python -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "No Python 3.10, 3.11 or 3.12 with venv found: MindSpore has no wheel for others."; \
+	echo "Install one (Debian: apt install python3.11-venv), or name it: make PYTHON=/path/to/python"; \
+	exit 1
+
+$(VENV)/.base: setup.py constraints.txt | $(VENV)/bin/python
+	@echo "installing MindSpore and ms_biaten into $(VENV) (once, about 1 GB)"
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "installing PyTorch, timm and the test tools into $(VENV) (once)"
+	$(INSTALL) --editable '.[torch,dev]'
+	@touch $@
