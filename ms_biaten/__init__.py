@@ -1,0 +1,3 @@
+"""Multi-source-free domain adaptation on MindSpore: Bi-ATEN and ATEN."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,174 @@
+"""Algorithm 1, once for both frameworks: an engine computes, this loop decides what and when."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+from tqdm import tqdm
+
+from ms_biaten.spec import console
+from ms_biaten.spec.bank import Bank
+from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.metrics import LABEL_FREE, Survey, accuracy
+from ms_biaten.spec.run import RunFolder
+from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
+from ms_biaten.spec.weights import Arrays
+
+TERMS = ("loss", "ce", "im_loss", "intra", "grad_norm")
+UNTRAINED = ("avg_ens", "bn_only")
+
+
+class Engine(Protocol):
+    """What a framework supplies: `ms_biaten.adapt.Adapter` and `torch_ref.adapt.Adapter`."""
+
+    def survey(self, chunks: Iterable[np.ndarray], survey: Survey) -> None:
+        """One pass in evaluation mode; Eq. (11) on the way."""
+
+    def relabel(self, chunks: Iterable[np.ndarray]) -> np.ndarray:
+        """What each step needs to know its labels: Eqs. (12)-(14), or the features for them."""
+
+    def step(self, raw: np.ndarray, memory: np.ndarray, lr: float, learned: bool) -> dict[str, Any]:
+        """One update by Eq. (17); a flat record of losses, weights and labels."""
+
+    def reestimate(self, bank: Bank, size: int) -> None:
+        """Batch normalisation's statistics from the whole target; nothing is trained."""
+
+    def state(self) -> Arrays: ...
+
+    def load(self, arrays: Arrays) -> None: ...
+
+
+def run(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) -> dict[str, Any]:
+    """Trains, or goes on training, and returns the final line of `results.jsonl`."""
+    config = folder.config
+    if config.run.select == "oracle" and bank.labels is None:
+        raise UserError("run.select: oracle needs target labels, and this bank has none")
+    epochs = 0 if config.method in UNTRAINED else config.train.epochs
+    started = time.monotonic()
+
+    if folder.checkpoint().is_file():
+        arrays, position = folder.load_checkpoint()
+        engine.load(arrays)
+        folder.rewind(position["epoch"])
+        survey = None
+        console.say(f"resumed after epoch {position['epoch']} of {epochs}")
+    else:
+        position = {"epoch": 0, "step": 0, "seed": config.run.seed, "best": None}
+        folder.lines = []
+        survey = take_survey(engine, bank, config.run.eval_batch)
+        baselines = survey.baselines(bank.domains, bank.labels)
+        if config.method == "bn_only":
+            engine.reestimate(bank, config.run.eval_batch)
+            survey = take_survey(engine, bank, config.run.eval_batch)
+        measures = survey.measures(bank.labels)
+        folder.write({"kind": "start", "epoch": 0, **about, "baselines": baselines, **measures})
+        console.say(console.epoch_line(folder.lines[0], epochs))
+
+    for epoch in range(position["epoch"], epochs):
+        line, survey, labels = train_epoch(engine, bank, folder, epoch, position)
+        keep = choose(config.run.select, line, position)
+        arrays = {**engine.state(), "pseudo_labels": labels}
+        position = {**position, "epoch": epoch + 1, "step": line["step"]}
+        if keep:
+            folder.save_checkpoint(arrays, position, "best")
+        folder.write(line)
+        folder.save_checkpoint(arrays, position)
+        console.say(console.epoch_line(line, epochs))
+
+    selected = epochs
+    if config.run.select != "last" and epochs:
+        arrays, chosen = folder.load_checkpoint("best")
+        engine.load(arrays)
+        selected, survey = chosen["epoch"], None
+    if survey is None:
+        survey = take_survey(engine, bank, config.run.eval_batch)
+    folder.write_predictions(bank, survey)
+    if not epochs:
+        folder.save_checkpoint(engine.state(), position)
+    final = {
+        "kind": "final",
+        "rule": config.run.select,
+        "oracle": config.run.select == "oracle",
+        "selected_epoch": selected,
+        **survey.measures(bank.labels),
+        "beta": survey.mean_beta.tolist(),
+        "alpha": survey.alpha.tolist(),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+    folder.write(final)
+    return final
+
+
+def train_epoch(
+    engine: Engine, bank: Bank, folder: RunFolder, epoch: int, position: dict[str, Any]
+) -> tuple[dict[str, Any], Survey, np.ndarray]:
+    """Lines 3-16 of Algorithm 1 for one epoch, and the evaluation after it."""
+    config = folder.config
+    train, size = config.train, config.run.eval_batch
+    per_epoch = len(batch_starts(len(bank), train.batch_size))
+    one_hot = is_one_hot(config, epoch)
+    started = time.monotonic()
+
+    memory = engine.relabel(bank.chunks(size))
+    labels = np.full(len(bank), -1, np.int64)  # -1: in no batch of this epoch
+    sums, lr = dict.fromkeys(TERMS, 0.0), train.lr
+    batches = epoch_batches(config.run.seed, epoch, len(bank), train.batch_size)
+    title = f"epoch {epoch + 1}/{train.epochs}"
+    with tqdm(batches, title, per_epoch, leave=False, disable=None, dynamic_ncols=True) as bar:
+        for index, rows in enumerate(bar):
+            lr = learning_rate(config, epoch * per_epoch + index, per_epoch)
+            record = engine.step(bank.rows(rows), memory[rows], lr, not one_hot)
+            labels[rows] = record["labels"]
+            for term in TERMS:
+                _check_finite(record, term, epoch, index, folder)
+                sums[term] += record[term]
+            bar.set_postfix({t: f"{record[t]:.3f}" for t in TERMS[:4]}, refresh=False)
+
+    survey = take_survey(engine, bank, size)
+    line = {
+        "kind": "epoch",
+        "epoch": epoch + 1,
+        "step": (epoch + 1) * per_epoch,
+        "one_hot": one_hot,
+        "lr": lr,
+        **{term: total / per_epoch for term, total in sums.items()},
+        **survey.measures(bank.labels),
+        "beta": survey.mean_beta.tolist(),
+    }
+    if bank.labels is not None:
+        seen = labels >= 0
+        line["label_accuracy"] = accuracy(labels[seen], bank.labels[seen])
+    line["seconds"] = round(time.monotonic() - started, 3)
+    return line, survey, labels
+
+
+def take_survey(engine: Engine, bank: Bank, size: int) -> Survey:
+    survey = Survey(len(bank), len(bank.domains), len(bank.classes))
+    engine.survey(bank.chunks(size), survey)
+    return survey
+
+
+def choose(rule: str, line: dict[str, Any], position: dict[str, Any]) -> bool:
+    """Is this epoch the best so far by the selection rule? Remembers it in `position`."""
+    if rule == "last":
+        return False
+    name, sign = ("accuracy", 1) if rule == "oracle" else (rule, LABEL_FREE[rule])
+    best = position["best"]
+    if best is not None and sign * line[name] <= sign * best["value"]:
+        return False
+    position["best"] = {"epoch": line["epoch"], "value": line[name]}
+    return True
+
+
+def _check_finite(
+    record: dict[str, Any], term: str, epoch: int, index: int, folder: RunFolder
+) -> None:
+    if not math.isfinite(record[term]):
+        raise RunError(
+            f"{term} became {record[term]} in epoch {epoch + 1}, batch {index + 1}; {folder.path} "
+            f"keeps the state after epoch {epoch}; try a smaller train.lr or train.clip_norm"
+        )

@@ -1,0 +1,162 @@
+"""The feature bank: the frozen backbones' features of every target sample, computed once.
+
+A folder with `features.npy` (M, N, R), memory-mapped, and `manifest.json`, written last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ms_biaten.spec.config import Config
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.files import write_atomically
+
+FORMAT, VERSION = "ms_biaten.bank", 1
+
+
+@dataclass(frozen=True)
+class Bank:
+    target: str
+    domains: tuple[str, ...]  # the sources, N
+    classes: tuple[str, ...]  # C names, in label order
+    samples: tuple[str, ...]  # M names, for example image paths
+    features: np.ndarray  # (M, N, R), float16 or float32
+    labels: np.ndarray | None = None  # (M,) int, only ever used to measure
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def rows(self, rows: np.ndarray) -> np.ndarray:
+        return self.features[rows].astype(np.float32)
+
+    def chunks(self, size: int) -> Iterator[np.ndarray]:
+        """The whole target in order, `size` samples at a time."""
+        for start in range(0, len(self), size):
+            yield self.features[start : start + size].astype(np.float32)
+
+
+def save_bank(folder: Path, bank: Bank) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with write_atomically(folder / "features.npy") as file:
+        np.save(file, bank.features)
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "target": bank.target,
+        "domains": bank.domains,
+        "classes": bank.classes,
+        "samples": bank.samples,
+        "labels": None if bank.labels is None else bank.labels.tolist(),
+    }
+    with write_atomically(folder / "manifest.json") as file:
+        file.write(json.dumps(manifest, indent=1).encode())
+
+
+def load_bank(folder: Path) -> Bank:
+    manifest = _read_manifest(folder)
+    path = folder / "features.npy"
+    try:
+        features = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"{path}: not a readable array ({error}); extract the bank again") from None
+    bank = Bank(
+        target=manifest["target"],
+        domains=tuple(manifest["domains"]),
+        classes=tuple(manifest["classes"]),
+        samples=tuple(manifest["samples"]),
+        features=features,
+        labels=None if manifest["labels"] is None else np.asarray(manifest["labels"]),
+    )
+    expected = (len(bank.samples), len(bank.domains))
+    if features.ndim != 3 or features.shape[:2] != expected:
+        raise UserError(
+            f"{path}: shape {features.shape}, but the manifest lists {expected[0]} samples and "
+            f"{expected[1]} sources: expected ({expected[0]}, {expected[1]}, width)"
+        )
+    if features.dtype not in (np.float16, np.float32):
+        raise UserError(f"{path}: expected float16 or float32, found {features.dtype}")
+    return bank
+
+
+def check_bank(bank: Bank, config: Config, class_count: int, where: str) -> None:
+    """Does this bank fit the config? Everything that would fail later, or silently, fails here."""
+    sources, width = len(bank.domains), bank.features.shape[2]
+    if sources < 2:
+        raise UserError(f"{where}: {sources} source; weighing sources needs at least 2")
+    if bank.target != config.target:
+        raise UserError(f"{where}: made for target '{bank.target}', not '{config.target}'")
+    if width != config.model.raw_width:
+        raise UserError(
+            f"{where}: features are {width} wide, but model.raw_width is "
+            f"{config.model.raw_width}; use the backbone of the config or set model.raw_width"
+        )
+    if len(bank.classes) != class_count:
+        raise UserError(
+            f"{where}: {len(bank.classes)} classes, but {config.data.benchmark} has {class_count}"
+        )
+    if config.train.batch_size > len(bank):
+        raise UserError(
+            f"train.batch_size: {config.train.batch_size} is larger than the target set "
+            f"({len(bank)} samples)"
+        )
+    if bank.labels is not None:
+        _check_labels(bank, where)
+    start = 0
+    for chunk in bank.chunks(config.run.eval_batch):
+        bad = ~np.isfinite(chunk).all(axis=(1, 2))
+        if bad.any():
+            row = start + int(np.argmax(bad))
+            raise UserError(
+                f"{where}: NaN or Inf in the features of sample {row} ('{bank.samples[row]}'); "
+                "extract it again"
+            )
+        start += len(chunk)
+
+
+def _check_labels(bank: Bank, where: str) -> None:
+    labels = np.asarray(bank.labels)
+    if labels.shape != (len(bank),) or labels.dtype.kind not in "iu":
+        raise UserError(f"{where}: expected {len(bank)} whole-number labels, or none at all")
+    outside = (labels < 0) | (labels >= len(bank.classes))
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise UserError(
+            f"{where}: label {labels[row]} of sample {row} ('{bank.samples[row]}') is outside "
+            f"0..{len(bank.classes) - 1}"
+        )
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / "manifest.json"
+    if not path.is_file():
+        raise UserError(
+            f"no feature bank at {folder} (manifest.json is missing); "
+            "set data.bank to the folder of an extracted target, see docs/bank.md"
+        )
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not readable as JSON ({error}); extract it again") from None
+    kinds = {"target": str, "domains": list, "classes": list, "samples": list}
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise UserError(f"{path}: not the manifest of a feature bank")
+    if manifest.get("version") != VERSION:
+        raise UserError(
+            f"{path}: bank version {manifest.get('version')}, this release reads {VERSION}"
+        )
+    for key, kind in kinds.items():
+        value = manifest.get(key)
+        if not isinstance(value, kind) or (kind is list and not all(type(v) is str for v in value)):
+            raise UserError(f"{path}: '{key}' is missing or not a {kind.__name__} of texts")
+    labels = manifest.setdefault("labels", None)
+    if labels is not None and not (
+        isinstance(labels, list) and all(type(v) is int for v in labels)
+    ):
+        raise UserError(f"{path}: 'labels' must be null or a list of whole numbers")
+    return manifest

@@ -1,0 +1,48 @@
+"""The benchmarks by name: their domains in the order that the query of Eq. (8) concatenates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ms_biaten.spec.errors import UserError, nearest
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    name: str
+    title: str
+    domains: tuple[str, ...]
+    class_count: int
+
+    def sources(self, target: str) -> tuple[str, ...]:
+        """Every other domain, in the benchmark's order."""
+        self.check_target(target)
+        return tuple(domain for domain in self.domains if domain != target)
+
+    def check_target(self, target: str) -> None:
+        if target not in self.domains:
+            raise UserError(
+                f"target '{target}' is not a domain of {self.name}; {nearest(target, self.domains)}"
+            )
+
+
+BENCHMARKS = {
+    b.name: b
+    for b in (
+        Benchmark("debug", "Debug (synthetic)", ("dawn", "noon", "dusk", "night"), 7),
+        Benchmark(
+            "domainnet",
+            "DomainNet",
+            ("clipart", "infograph", "painting", "quickdraw", "real", "sketch"),
+            345,
+        ),
+        Benchmark("office_home", "Office-Home", ("Art", "Clipart", "Product", "Real_World"), 65),
+        Benchmark("office_caltech", "Office-Caltech", ("amazon", "caltech", "dslr", "webcam"), 10),
+    )
+}
+
+
+def benchmark(name: str) -> Benchmark:
+    if name not in BENCHMARKS:
+        raise UserError(f"benchmark '{name}' does not exist; {nearest(name, BENCHMARKS)}")
+    return BENCHMARKS[name]

@@ -1,0 +1,214 @@
+"""The command line, the same for both frameworks: parse -> config -> one call.
+
+The framework is imported only when a command needs it: a misspelt key is answered at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ms_biaten
+from ms_biaten.spec import algorithm, console
+from ms_biaten.spec.bank import Bank, check_bank, load_bank
+from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.config import Config
+from ms_biaten.spec.debug import debug_bank, debug_source
+from ms_biaten.spec.equations import EQUATIONS
+from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.loading import load_config
+from ms_biaten.spec.run import RunFolder
+from ms_biaten.spec.shapes import Sizes, attention_shapes, initial_attention
+from ms_biaten.spec.weights import Arrays, load_sources, source_shapes, stack_sources
+
+
+def main(program: str, backend: str, arguments: list[str] | None = None) -> int:
+    """Runs one command; 0 done, 1 the run failed, 2 a mistake in the input, 130 interrupted."""
+    options = build_parser(program).parse_args(arguments)
+    try:
+        options.command(options, backend, program)
+    except UserError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
+    except RunError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def build_parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description=ms_biaten.__doc__)
+    parser.add_argument("--version", action="version", version=ms_biaten.__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    train = commands.add_parser("train", help="adapt the sources to an unlabelled target")
+    add_config_options(train)
+    train.add_argument("--device", help="CPU, GPU or Ascend (default: the config's)")
+    train.add_argument("--seed", type=int, help="of the attention's start and the shuffling")
+    train.add_argument("--output", help="folder of the run (default: a new one below runs/)")
+    train.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="RUN",
+        help="go on with the run in RUN, or in --output where RUN is left out",
+    )
+    train.set_defaults(command=train_command)
+
+    params = commands.add_parser("params", help="count the parameters that each method trains")
+    add_config_options(params)
+    params.set_defaults(command=params_command)
+
+    equations = commands.add_parser("equations", help="where each equation of the paper stands")
+    equations.set_defaults(command=equations_command)
+    return parser
+
+
+def add_config_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", help="a YAML file or the name of a shipped one")
+    parser.add_argument("--target", help="the domain to adapt to")
+    parser.add_argument("--method", help="bi_aten, aten, uniform, avg_ens or bn_only")
+    parser.add_argument("--profile", help="paper (default) or official")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="for example train.lr=0.01"
+    )
+
+
+def config_of(options: argparse.Namespace) -> Config:
+    places = {f"run.{key}": getattr(options, key, None) for key in ("device", "seed", "output")}
+    return load_config(
+        options.config or "debug",
+        target=options.target,
+        profile=options.profile,
+        overrides=options.set,
+        settings={"method": options.method, **places},
+    )
+
+
+# -- train ------------------------------------------------------------------------------------
+
+
+def train_command(options: argparse.Namespace, backend: str, program: str) -> None:
+    folder = None
+    if options.resume is not None:
+        folder = open_for_resume(options)
+    config = folder.config if folder else config_of(options)
+
+    bank, heads = open_target(config)
+    sizes = Sizes.of(config, len(bank.domains), len(bank.classes))
+    framework = importlib.import_module(backend)
+    framework.prepare(config)
+    arrays = {**stack_sources(heads), **initial_attention(config, sizes)}
+    engine = framework.Adapter(config, sizes, arrays)
+
+    folder = folder or RunFolder.create(config)
+    about = {
+        "versions": {
+            "ms_biaten": ms_biaten.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            **framework.versions(),
+        },
+        "trained_parameters": engine.parameter_count(),
+    }
+    introduce(config, bank, about)
+    if folder.lines and folder.lines[-1]["kind"] == "final":
+        console.say("this run is finished already")
+    else:
+        try:
+            algorithm.run(engine, bank, folder, about)
+        except KeyboardInterrupt:
+            console.say(f"stopped; go on with: {program} train --resume {folder.path}")
+            sys.exit(130)
+    console.say("")
+    console.say(console.final_table(folder.lines, config.method, bank.domains))
+    console.say(f"run folder: {folder.path}  (results.jsonl, predictions.csv, checkpoints/)")
+
+
+def open_for_resume(options: argparse.Namespace) -> RunFolder:
+    place = options.resume or options.output
+    if not place:
+        raise UserError("--resume: name the run, --resume RUN, or pass its --output")
+    given = (options.config, options.target, options.method, options.profile, options.seed)
+    config = None
+    if options.set or options.device or any(value is not None for value in given):
+        config = config_of(options)
+    return RunFolder.reopen(Path(place), config)
+
+
+def open_target(config: Config) -> tuple[Bank, list[Arrays]]:
+    """The target's features and the heads of its sources, checked against the config."""
+    bench = benchmark(config.data.benchmark)
+    shapes = source_shapes(config.model.raw_width, config.model.width, bench.class_count)
+    if not config.data.bank and bench.name == "debug":
+        bank, where = debug_bank(config.target), "the debug benchmark"
+    else:
+        folder = folder_of(config, "bank")
+        bank, where = load_bank(folder), str(folder)
+    check_bank(bank, config, bench.class_count, where)
+    if not config.data.sources and bench.name == "debug":
+        return bank, [debug_source(domain) for domain in bank.domains]
+    return bank, load_sources(folder_of(config, "sources"), bank.domains, shapes)
+
+
+def folder_of(config: Config, key: str) -> Path:
+    template: str = getattr(config.data, key)
+    if not template:
+        raise UserError(f"data.{key}: not set; pass --set data.{key}=FOLDER, see docs/bank.md")
+    return Path(template.replace("{target}", config.target)).expanduser()
+
+
+def introduce(config: Config, bank: Bank, about: dict[str, Any]) -> None:
+    versions = about["versions"]
+    name = versions["framework"]
+    console.say(
+        f"{console.METHOD_TITLES[config.method]} ({config.profile.name} profile) on "
+        f"{config.data.benchmark}: {', '.join(bank.domains)} -> {config.target}; "
+        f"{len(bank)} samples, {len(bank.classes)} classes, "
+        f"{about['trained_parameters']:,} trained parameters; "
+        f"{name} {versions[name]} on {config.run.device}"
+    )
+
+
+# -- params and equations ---------------------------------------------------------------------
+
+
+def params_command(options: argparse.Namespace, backend: str, program: str) -> None:
+    """Counts real models, built at the config's sizes; no bank and no weights are needed."""
+    config = config_of(options)
+    bench = benchmark(config.data.benchmark)
+    sources = len(bench.sources(config.target))
+    framework = importlib.import_module(backend)
+    framework.prepare(config)
+    sizes = Sizes.of(config, sources, bench.class_count)
+    head = source_shapes(sizes.raw, sizes.width, sizes.classes)
+    frozen = sources * sum(int(np.prod(head[f"fc.{k}"])) for k in ("weight_v", "weight_g", "bias"))
+    methods = [options.method] if options.method else ["bi_aten", "aten", "uniform"]
+    print(
+        f"{bench.title}: {sources} sources, {sizes.classes} classes, features {sizes.raw} -> "
+        f"{sizes.width}, {sizes.heads} heads of {sizes.embedding}; "
+        f"counted in {framework.versions()['framework']}"
+    )
+    print(f"{'method':8}  {'trained':>12}  {'with frozen classifiers':>24}")
+    for method in methods:
+        options.method = method
+        chosen = config_of(options)
+        zeros = {name: np.zeros(shape, np.float32) for name, shape in head.items()}
+        zeros["fc.weight_v"] = np.ones(head["fc.weight_v"], np.float32)
+        attention = attention_shapes(chosen, sizes)
+        arrays = stack_sources([zeros] * sources)
+        arrays |= {name: np.zeros(shape, np.float32) for name, shape in attention.items()}
+        trained = framework.Adapter(chosen, sizes, arrays).parameter_count()
+        print(f"{method:8}  {trained:>12,}  {trained + frozen:>24,}")
+
+
+def equations_command(options: argparse.Namespace, backend: str, program: str) -> None:
+    package = backend.split(".")[0]
+    for number, (module, name, what) in EQUATIONS.items():
+        print(f"Eq. ({number:>2})  {package + '.' + module + '.' + name:40}  {what}")

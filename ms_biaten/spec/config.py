@@ -1,0 +1,82 @@
+"""Every setting of a run: its name, type and default. Frozen; built by `loading.py` alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ms_biaten.spec.profiles import Profile
+
+Method = Literal["bi_aten", "aten", "uniform", "avg_ens", "bn_only"]
+Rule = Literal["last", "snd", "im", "entropy", "oracle"]
+
+
+@dataclass(frozen=True)
+class Data:
+    benchmark: str = "debug"
+    bank: str = ""  # folder of the target's feature bank; may hold {target}; empty: made in memory
+    sources: str = ""  # folder of the <domain>.safetensors heads; may hold {target}
+
+
+@dataclass(frozen=True)
+class Model:
+    raw_width: int = 1024  # R: width of the backbone's feature
+    width: int = 256  # D = d_k: width of the bottleneck
+
+
+@dataclass(frozen=True)
+class Attention:
+    heads: int = 4  # H
+    width: int = 512  # E = d_emb of one head
+    temperature: float = 1.0  # of both softmaxes; 1.0 is the paper's
+    init_std: float = 0.005  # of W^F and W^O; W^QF starts as an ordinary linear layer
+
+
+@dataclass(frozen=True)
+class Loss:
+    lambda_intra: float = 1.0  # lambda of Eq. (16)
+    gamma: float = 0.1  # gamma of Eq. (15)
+    label_smoothing: float = 0.1
+    epsilon: float = 1e-5  # inside the logarithms of Eq. (6)
+    intra: bool = True  # false: Table 4, "w/o L_intra"
+    im: bool = True  # false: Table 4, "w/o L_IM", the IM term of Eq. (15)
+
+
+@dataclass(frozen=True)
+class Train:
+    epochs: int = 30
+    batch_size: int = 64
+    lr: float = 0.02
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    nesterov: bool = False
+    clip_norm: float = 5.0  # 0 switches clipping off
+    warmup_epochs: int = 0  # linear warm-up of the cosine schedule
+    lr_min: float = 0.0  # where the cosine schedule ends
+    d_alter: int = 2  # alternate interval of Algorithm 1
+
+
+@dataclass(frozen=True)
+class Run:
+    seed: int = 0
+    device: str = "CPU"
+    mode: Literal["graph", "pynative"] = "graph"  # MindSpore: compile the step, or run op by op
+    cpu_threads: int = (
+        1  # MindSpore, per kernel: 1 repeats to the last bit, 0 leaves it to MindSpore
+    )
+    output: str = ""  # empty: a new folder below runs/
+    eval_batch: int = 512
+    select: Rule = "last"  # which epoch's weights the predictions come from
+
+
+@dataclass(frozen=True)
+class Config:
+    method: Method = "bi_aten"
+    target: str = ""
+    data: Data = field(default_factory=Data)
+    model: Model = field(default_factory=Model)
+    attention: Attention = field(default_factory=Attention)
+    loss: Loss = field(default_factory=Loss)
+    train: Train = field(default_factory=Train)
+    profile: Profile = field(default_factory=Profile)
+    run: Run = field(default_factory=Run)

@@ -1,0 +1,147 @@
+"""The folder of one run: resolved config, results by epoch, checkpoints, predictions.
+
+config.yaml                   run it again with --config
+results.jsonl                 one line per epoch, the first with the versions, the last a summary
+checkpoints/last.safetensors  weights, optimiser state, clusters, pseudo labels; position
+checkpoints/best.safetensors  the selected epoch, where the rule is not `last`
+predictions.csv               sample, class, confidence, weight of each source
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from ms_biaten.spec.bank import Bank
+from ms_biaten.spec.config import Config
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.loading import differences, dump, from_tree, read_yaml
+from ms_biaten.spec.metrics import Survey
+from ms_biaten.spec.weights import Arrays
+
+CHECKPOINT_FORMAT = "1"
+
+# Where a run happens does not change what it computes.
+PLACE = ("run.output", "run.device")
+
+
+class RunFolder:
+    def __init__(self, path: Path, config: Config):
+        self.path, self.config = path, config
+        self.lines: list[dict[str, Any]] = []
+
+    # -- opening -------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, config: Config) -> RunFolder:
+        """A new folder; one that holds anything already is refused."""
+        path = Path(config.run.output) if config.run.output else _fresh_folder(config)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            kind = "a run" if (path / "config.yaml").is_file() else "something else"
+            raise UserError(
+                f"output {path} already holds {kind}; pass --resume to continue a run, "
+                "or another --output"
+            )
+        try:
+            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+            with write_atomically(path / "config.yaml") as file:
+                file.write(dump(config).encode())
+        except OSError as error:
+            raise UserError(f"output {path}: cannot be written ({error.strerror})") from None
+        return cls(path, config)
+
+    @classmethod
+    def reopen(cls, path: Path, config: Config | None) -> RunFolder:
+        """The run in `path`; a config given beside it must be the one the run was started with."""
+        if not (path / "config.yaml").is_file():
+            raise UserError(f"--resume: {path} holds no run (config.yaml is missing)")
+        saved = from_tree(read_yaml(path / "config.yaml"), str(path / "config.yaml"))
+        if config is not None:
+            changed = differences(saved, config, PLACE)
+            if changed:
+                raise UserError(
+                    f"--resume: {path} was started with other settings: {', '.join(changed)}; "
+                    "resume without them, or start a new --output"
+                )
+        folder = cls(path, config or saved)
+        folder.lines = _read_lines(path / "results.jsonl")
+        return folder
+
+    # -- results -------------------------------------------------------------------------------
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Appends a line; the file is replaced whole, so a reader never sees half a line."""
+        self.lines.append(line)
+        with write_atomically(self.path / "results.jsonl") as file:
+            file.write("".join(json.dumps(entry) + "\n" for entry in self.lines).encode())
+
+    def rewind(self, epoch: int) -> None:
+        """Forgets lines past the checkpoint: a kill may fall between the two writes."""
+        self.lines = [
+            line for line in self.lines if line["kind"] != "final" and line.get("epoch", 0) <= epoch
+        ]
+
+    # -- checkpoints ---------------------------------------------------------------------------
+
+    def checkpoint(self, name: str = "last") -> Path:
+        return self.path / "checkpoints" / f"{name}.safetensors"
+
+    def save_checkpoint(self, arrays: Arrays, position: dict[str, Any], name: str = "last") -> None:
+        metadata = {"format": CHECKPOINT_FORMAT, "position": json.dumps(position)}
+        with write_atomically(self.checkpoint(name)) as file:
+            file.write(save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, metadata))
+
+    def load_checkpoint(self, name: str = "last") -> tuple[Arrays, dict[str, Any]]:
+        path = self.checkpoint(name)
+        try:
+            with safe_open(path, framework="numpy") as file:
+                metadata = file.metadata() or {}
+                arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            if metadata.get("format") != CHECKPOINT_FORMAT:
+                raise UserError(f"{path}: checkpoint format {metadata.get('format')} is not known")
+            return arrays, json.loads(metadata["position"])
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            raise UserError(f"{path}: not a readable checkpoint ({error})") from None
+
+    # -- predictions ---------------------------------------------------------------------------
+
+    def write_predictions(self, bank: Bank, survey: Survey) -> Path:
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(["sample", "class", "confidence", *(f"weight_{d}" for d in bank.domains)])
+        for row, sample in enumerate(bank.samples):
+            weights = [f"{weight:.6f}" for weight in survey.beta[row]]
+            name = bank.classes[survey.predicted[row]]
+            writer.writerow([sample, name, f"{survey.confidence[row]:.6f}", *weights])
+        path = self.path / "predictions.csv"
+        with write_atomically(path) as file:
+            file.write(table.getvalue().encode())
+        return path
+
+
+def _fresh_folder(config: Config) -> Path:
+    """runs/debug/night/bi_aten-paper-seed0, with -2, -3, ... while the name is taken."""
+    name = f"{config.method}-{config.profile.name}-seed{config.run.seed}"
+    base = Path("runs") / config.data.benchmark / config.target / name
+    path, count = base, 1
+    while path.exists():
+        count += 1
+        path = base.with_name(f"{name}-{count}")
+    return path
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        return []
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except ValueError as error:
+        raise UserError(f"{path}: not readable as JSON lines ({error})") from None

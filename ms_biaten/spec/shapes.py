@@ -1,0 +1,73 @@
+"""Sizes of a model, and the arrays that its attention starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ms_biaten.spec.config import Config
+from ms_biaten.spec.weights import Arrays
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """N sources, C classes, R raw width, D bottleneck width, H heads of width E."""
+
+    sources: int
+    classes: int
+    raw: int
+    width: int
+    heads: int
+    embedding: int
+
+    @classmethod
+    def of(cls, config: Config, sources: int, classes: int) -> Sizes:
+        model, attention = config.model, config.attention
+        return cls(sources, classes, model.raw_width, model.width, attention.heads, attention.width)
+
+
+def attention_shapes(config: Config, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """Parameters of the attention; a projection has one group for all sources, or one for each."""
+    joined = sizes.heads * sizes.embedding
+    groups = {"shared": 1, "per_domain": sizes.sources}
+    query = {
+        "attention.query.weight": (sizes.sources * sizes.width, joined),
+        "attention.query.bias": (joined,),
+    }
+    if config.method == "bi_aten":
+        count = groups[config.profile.projections]
+        return {
+            "attention.feature.weight": (count, sizes.width, joined),
+            "attention.feature.bias": (count, 1, joined),
+            "attention.output.weight": (count, sizes.classes, joined),
+            "attention.output.bias": (count, 1, joined),
+            **query,
+        }
+    if config.method == "aten":
+        count = groups[config.profile.aten_projections]
+        return {
+            "attention.feature.weight": (count, sizes.width, joined),
+            "attention.feature.bias": (count, 1, joined),
+            **query,
+        }
+    return {}
+
+
+def initial_attention(config: Config, sizes: Sizes) -> Arrays:
+    """Drawn by NumPy, so that both frameworks start from the same numbers.
+
+    The paper is silent; as in the released code, W^F and W^O are normal with a small deviation,
+    biases and W^QF uniform within 1 / sqrt(fan-in).
+    """
+    rng = np.random.default_rng([config.run.seed, 0xA7E4])
+    shapes = attention_shapes(config, sizes)
+    arrays = {}
+    for name, shape in shapes.items():
+        fan_in = shapes[name.replace("bias", "weight")][-2]
+        if name.endswith("weight") and "query" not in name:
+            drawn = rng.normal(0.0, config.attention.init_std, shape)
+        else:
+            drawn = rng.uniform(-1.0, 1.0, shape) / np.sqrt(fan_in)
+        arrays[name] = drawn.astype(np.float32)
+    return arrays

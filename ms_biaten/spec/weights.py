@@ -1,0 +1,107 @@
+"""Weights as {name: array}: source heads, the adapted model, and their names in each framework.
+
+One naming for all files and both frameworks, PyTorch's; MindSpore names batch normalisation
+otherwise, and `TORCH_NAMES` says how. Sources are stacked along a leading axis N, or, for
+batch normalisation, one behind the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from ms_biaten.spec.errors import UserError
+
+Arrays = dict[str, np.ndarray]
+
+# MindSpore's name for a tensor of batch normalisation -> PyTorch's.
+TORCH_NAMES = {
+    "norm.gamma": "norm.weight",
+    "norm.beta": "norm.bias",
+    "norm.moving_mean": "norm.running_mean",
+    "norm.moving_variance": "norm.running_var",
+}
+
+
+def torch_name(name: str) -> str:
+    """The name in files and in PyTorch of a parameter of the MindSpore model."""
+    head, dot, tail = name.rpartition("norm.")
+    return head + TORCH_NAMES.get(dot + tail, dot + tail)
+
+
+def source_shapes(raw_width: int, width: int, classes: int) -> dict[str, tuple[int, ...]]:
+    """The heads of one source on file: Linear + BatchNorm, weight-normed Linear."""
+    return {
+        "bottleneck.weight": (width, raw_width),
+        "bottleneck.bias": (width,),
+        "bn.weight": (width,),
+        "bn.bias": (width,),
+        "bn.running_mean": (width,),
+        "bn.running_var": (width,),
+        "fc.weight_g": (classes, 1),
+        "fc.weight_v": (classes, width),
+        "fc.bias": (classes,),
+    }
+
+
+def load_sources(
+    folder: Path, domains: Iterable[str], shapes: Mapping[str, tuple[int, ...]]
+) -> list[Arrays]:
+    return [load_source(folder / f"{domain}.safetensors", shapes) for domain in domains]
+
+
+def load_source(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
+    if not path.is_file():
+        raise UserError(f"no source heads at {path}; set data.sources to the folder that has them")
+    try:
+        arrays = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: not a readable safetensors file ({error})") from None
+    arrays.pop("bn.num_batches_tracked", None)  # a counter that PyTorch writes; nothing reads it
+    check_arrays(arrays, shapes, str(path))
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def check_arrays(
+    arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], where: str
+) -> None:
+    """A bijection of names and shapes with finite numbers, or an error that lists every fault."""
+    faults = [f"missing {name} {shapes[name]}" for name in shapes if name not in arrays]
+    faults += [f"unexpected {name}" for name in arrays if name not in shapes]
+    for name in shapes:
+        if name in arrays and arrays[name].shape != tuple(shapes[name]):
+            faults.append(f"{name} is {arrays[name].shape}, expected {tuple(shapes[name])}")
+        elif name in arrays and not np.isfinite(arrays[name]).all():
+            faults.append(f"{name} holds NaN or Inf")
+    if faults:
+        raise UserError(f"{where}: {'; '.join(faults)}")
+
+
+def fold_weight_norm(weight_v: np.ndarray, weight_g: np.ndarray) -> np.ndarray:
+    """Weight normalisation of a frozen layer: each row of v scaled to the length g."""
+    length = np.linalg.norm(weight_v.astype(np.float64), axis=1, keepdims=True)
+    return (weight_g * (weight_v / np.maximum(length, 1e-12))).astype(np.float32)
+
+
+def stack_sources(sources: Iterable[Arrays]) -> Arrays:
+    """The heads of all sources as the model's parameters, classifiers folded."""
+    heads = list(sources)
+
+    def column(name: str) -> list[np.ndarray]:
+        return [head[name] for head in heads]
+
+    folded = [fold_weight_norm(head["fc.weight_v"], head["fc.weight_g"]) for head in heads]
+    return {
+        "bottlenecks.weight": np.stack([w.T for w in column("bottleneck.weight")]),  # (N,R,D)
+        "bottlenecks.bias": np.stack(column("bottleneck.bias"))[:, None],  # (N,1,D)
+        "bottlenecks.norm.weight": np.concatenate(column("bn.weight")),  # (N*D,)
+        "bottlenecks.norm.bias": np.concatenate(column("bn.bias")),
+        "bottlenecks.norm.running_mean": np.concatenate(column("bn.running_mean")),
+        "bottlenecks.norm.running_var": np.concatenate(column("bn.running_var")),
+        "classifiers.weight": np.stack([w.T for w in folded]),  # (N,D,C)
+        "classifiers.bias": np.stack(column("fc.bias")),  # (N,C)
+    }
