@@ -1,0 +1,185 @@
+"""Bi-level attention: Eqs. (1)-(4) within a source, Eqs. (7)-(10) between sources.
+
+Shapes: B batch, N sources, D bottleneck width, C classes, H heads of width E.
+Projections have G groups along their first axis: one for all sources, or one for each.
+"""
+
+from mindspore import Parameter, nn, ops
+
+NORM_FLOOR = 1e-8  # of a vector's length in a cosine
+
+
+def cross_outputs(phi, weight, bias):
+    """Eq. (1): O (B,N,N,C), feature i under classifier j; weight (N,D,C), bias (N,C)."""
+    B, N, D = phi.shape
+    C = weight.shape[2]
+    # One plain product of (B*N, D) and (D, N*C) instead of N*N small ones.
+    joined = weight.swapaxes(0, 1).reshape(D, N * C)
+    return (ops.matmul(phi.reshape(B * N, D), joined) + bias.reshape(N * C)).reshape(B, N, N, C)
+
+
+def own_outputs(phi, weight, bias):
+    """y^ii (B,N,C): every feature under its own source's classifier."""
+    y = ops.bmm(phi.swapaxes(0, 1), weight) + bias.expand_dims(1)  # (N,B,C)
+    return y.swapaxes(0, 1)
+
+
+def project(x, weight, bias, heads):
+    """x (N,S,K) under the projection of its source: (N,S,H,E); weight (G,K,H*E)."""
+    N, S, K = x.shape
+    G, _, joined = weight.shape
+    y = ops.bmm(x.reshape(G, N * S // G, K), weight) + bias  # (G, N*S/G, H*E)
+    return y.reshape(N, S, heads, joined // heads)
+
+
+def unit(x):
+    """x scaled to length 1 along its last axis; a zero vector stays zero, without NaN."""
+    squared = ops.square(x).sum(-1, keepdims=True)
+    return x * ops.rsqrt(ops.maximum(squared, NORM_FLOOR**2))
+
+
+def feature_keys(phi, weight, bias, heads):
+    """Eq. (7): keys phi W^F (N,B,H,E); W^F is shared with Eq. (2)."""
+    return project(phi.swapaxes(0, 1), weight, bias, heads)
+
+
+def output_keys(outputs, weight, bias, heads):
+    """O W^O of Eq. (2): (N,B,N,H,E)."""
+    B, N, _, C = outputs.shape
+    keys = project(outputs.swapaxes(0, 1).reshape(N, B * N, C), weight, bias, heads)
+    return keys.reshape(N, B, N, heads, -1)
+
+
+def intra_similarity(features, outputs):
+    """Eq. (2): cosines (B,N,N,H) of phi W^F (N,B,H,E) and O W^O (N,B,N,H,E)."""
+    return (unit(features).expand_dims(2) * unit(outputs)).sum(-1).swapaxes(0, 1)
+
+
+def mean_then_softmax(similarity, temperature):
+    """Supplement, multi-head: (..., N, H) -> (..., N), the cosines averaged over heads."""
+    return ops.softmax(similarity.mean(-1) / temperature, -1)
+
+
+def softmax_then_mean(similarity, temperature):
+    """Released code: a softmax per head, then the mean of the weights."""
+    return ops.softmax(similarity / temperature, -2).mean(-1)
+
+
+def through(x):
+    return x
+
+
+HEADS = {"mean_then_softmax": mean_then_softmax, "softmax_then_mean": softmax_then_mean}
+GRADIENT = {"through": through, "detached": ops.stop_gradient}
+
+
+def intra_weights(similarity, temperature, reduce_heads):
+    """Eq. (3): alpha (B,N,N), row i weighs the classifiers for feature i."""
+    return reduce_heads(similarity, temperature)
+
+
+def assemble(alpha, outputs):
+    """Eq. (4): y~ (B,N,C) = sum_j alpha_ij O_ij."""
+    return ops.matmul(alpha.expand_dims(2), outputs).squeeze(2)
+
+
+def joint_query(phi, weight, bias, heads):
+    """Eq. (8): concatenated features under W^QF (N*D, H*E): (B,H,E)."""
+    B, N, D = phi.shape
+    return (ops.matmul(phi.reshape(B, N * D), weight) + bias).reshape(B, heads, -1)
+
+
+def inter_weights(query, keys, temperature, reduce_heads):
+    """Eq. (9): beta (B,N) from query (B,H,E) and keys (N,B,H,E)."""
+    similarity = (unit(query).expand_dims(0) * unit(keys)).sum(-1)  # (N,B,H)
+    return reduce_heads(similarity.swapaxes(0, 1), temperature)
+
+
+def ensemble(beta, outputs):
+    """Eq. (10): y (B,C) = sum_i beta_i y~_i."""
+    return ops.bmm(beta.expand_dims(1), outputs).squeeze(1)
+
+
+class Projection(nn.Cell):
+    """A linear layer with bias per head, and per source where the profile says so."""
+
+    def __init__(self, shape, bias_shape):
+        super().__init__()
+        self.weight = Parameter(ops.zeros(shape))
+        self.bias = Parameter(ops.zeros(bias_shape))
+
+
+class BiATEN(nn.Cell):
+    """Both levels. `learned` is 1.0 in epochs with learned alpha, 0.0 in one-hot epochs."""
+
+    def __init__(self, config, sizes, shapes):
+        super().__init__()
+        self.heads, self.temperature = sizes.heads, config.attention.temperature
+        self.reduce_heads = HEADS[config.profile.heads]
+        self.gradient = GRADIENT[config.profile.gradient]
+        self.feature = Projection(*(shapes[f"attention.feature.{k}"] for k in ("weight", "bias")))
+        self.output = Projection(*(shapes[f"attention.output.{k}"] for k in ("weight", "bias")))
+        self.query = Projection(*(shapes[f"attention.query.{k}"] for k in ("weight", "bias")))
+
+    def construct(self, phi, weight, bias, learned):
+        live = cross_outputs(phi, weight, bias)
+        own = assemble(one_hot_alpha(phi), live)
+        seen, outputs = self.gradient(phi), self.gradient(live)
+
+        keys = feature_keys(seen, self.feature.weight, self.feature.bias, self.heads)
+        out_keys = output_keys(outputs, self.output.weight, self.output.bias, self.heads)
+        alpha = intra_weights(intra_similarity(keys, out_keys), self.temperature, self.reduce_heads)
+        assembled = assemble(alpha, outputs)
+
+        query = joint_query(seen, self.query.weight, self.query.bias, self.heads)
+        beta = inter_weights(query, keys, self.temperature, self.reduce_heads)
+        y = ensemble(beta, learned * assembled + (1 - learned) * own)
+        return own, assembled, alpha, beta, y
+
+
+class ATEN(nn.Cell):
+    """The light form: alpha is one-hot, so y~^i = y^ii and W^O falls away."""
+
+    def __init__(self, config, sizes, shapes):
+        super().__init__()
+        self.heads, self.temperature = sizes.heads, config.attention.temperature
+        self.reduce_heads = HEADS[config.profile.heads]
+        self.gradient = GRADIENT[config.profile.gradient]
+        self.feature = Projection(*(shapes[f"attention.feature.{k}"] for k in ("weight", "bias")))
+        self.query = Projection(*(shapes[f"attention.query.{k}"] for k in ("weight", "bias")))
+
+    def construct(self, phi, weight, bias, learned):
+        own = own_outputs(phi, weight, bias)
+        seen = self.gradient(phi)
+        keys = feature_keys(seen, self.feature.weight, self.feature.bias, self.heads)
+        query = joint_query(seen, self.query.weight, self.query.bias, self.heads)
+        beta = inter_weights(query, keys, self.temperature, self.reduce_heads)
+        return own, self.gradient(own), one_hot_alpha(phi), beta, ensemble(beta, own)
+
+
+class Uniform(nn.Cell):
+    """The control: every source weighs 1/N, nothing is learned here."""
+
+    def __init__(self, config, sizes, shapes):
+        super().__init__()
+        self.gradient = GRADIENT[config.profile.gradient]
+
+    def construct(self, phi, weight, bias, learned):
+        own = own_outputs(phi, weight, bias)
+        beta = ops.full(phi.shape[:2], 1 / phi.shape[1], dtype=phi.dtype)
+        return own, self.gradient(own), one_hot_alpha(phi), beta, ensemble(beta, own)
+
+
+def one_hot_alpha(phi):
+    """alpha (B,N,N) with a one where classifier and feature are of the same source."""
+    B, N, _ = phi.shape
+    return ops.broadcast_to(ops.eye(N, N, phi.dtype), (B, N, N))
+
+
+ATTENTION = {
+    "bi_aten": BiATEN,
+    "aten": ATEN,
+    "uniform": Uniform,
+    "avg_ens": Uniform,
+    "bn_only": Uniform,
+}

@@ -1,0 +1,45 @@
+"""Eqs. (5), (6), (15), (16). Shapes: B batch, N sources, C classes; all inputs are logits."""
+
+from mindspore import ops
+
+
+def im_loss(logits, epsilon):
+    """Eq. (6): entropy of each sample minus entropy of the batch mean; (B,...,C) -> (...)."""
+    p = ops.softmax(logits, -1)
+    confident = -(p * ops.log(p + epsilon)).sum(-1).mean(0)
+    mean = p.mean(0)  # the minus that the paper prints before p-bar is a misprint
+    diverse = -(mean * ops.log(mean + epsilon)).sum(-1)
+    return confident - diverse
+
+
+def ensemble_only(assembled, own, epsilon):
+    """Paper: the assembled outputs y~ alone."""
+    return im_loss(assembled, epsilon).sum()
+
+
+def ensemble_and_own(assembled, own, epsilon):
+    """Released code: each source's own output y^ii as well."""
+    return im_loss(assembled, epsilon).sum() + im_loss(own, epsilon).sum()
+
+
+INTRA_LOSS = {"ensemble": ensemble_only, "ensemble_and_own": ensemble_and_own}
+
+
+def intra_loss(assembled, own, epsilon, choice):
+    """Eq. (5): summed over the sources; assembled and own (B,N,C)."""
+    return choice(assembled, own, epsilon)
+
+
+def cross_entropy(logits, labels, smoothing):
+    """Mean over the batch, labels smoothed."""
+    return ops.cross_entropy(logits, labels, label_smoothing=smoothing)
+
+
+def inter_loss(ce, im, ce_weight, im_weight):
+    """Eq. (15): gamma CE + L_IM of the ensemble; im_weight is 1, or 0 in an ablation."""
+    return ce_weight * ce + im_weight * im
+
+
+def total_loss(inter, intra, intra_weight):
+    """Eq. (16): L = L_inter + lambda L_intra."""
+    return inter + intra_weight * intra

@@ -1,0 +1,83 @@
+"""Dynamic-cluster pseudo labels: Eqs. (11)-(14), without a (B,C,D) tensor.
+
+Shapes: B batch, N sources, C classes, D bottleneck width.
+"""
+
+from mindspore import ops
+
+MASS_FLOOR = 1e-8  # below it nobody predicts the class: no centroid, never a label
+
+
+def ensemble_probability(y, own):
+    """Paper: every source's centroids weighted by the ensemble's softmax: (B,N,C)."""
+    return ops.broadcast_to(ops.softmax(y, -1).expand_dims(1), own.shape)
+
+
+def own_probability(y, own):
+    """Released code: each source's centroids weighted by its own softmax: (B,N,C)."""
+    return ops.softmax(own, -1)
+
+
+CENTROID_WEIGHT = {"ensemble": ensemble_probability, "own": own_probability}
+
+
+def weighted_sums(p, phi):
+    """What a batch adds to Eq. (11): sums (N,C,D) and mass (N,C), from p (B,N,C), phi (B,N,D)."""
+    return ops.bmm(p.transpose(1, 2, 0), phi.swapaxes(0, 1)), p.sum(0)
+
+
+def centroids(sums, mass):
+    """Eq. (11): mu (N,C,D), the weighted mean feature of each class; zero for an empty class."""
+    return sums / ops.maximum(mass, MASS_FLOOR).expand_dims(2)
+
+
+def gram(mu):
+    """Products of a class's N centroids, (N*N, C): all that their mixtures' lengths need."""
+    by_class = mu.swapaxes(0, 1)  # (C,N,D)
+    products = ops.bmm(by_class, by_class.swapaxes(1, 2))  # (C,N,N)
+    return products.reshape(mu.shape[1], -1).T
+
+
+def empty_penalty(mass):
+    """(C,): zero, or so much for a class that no source predicts that it is never nearest."""
+    return 1e30 * (ops.amax(mass, 0) <= MASS_FLOOR).astype(mass.dtype)
+
+
+def mixed_feature(phi, beta):
+    """Eq. (13): phi~ (B,D) = sum_i beta_i phi_i."""
+    return ops.bmm(beta.expand_dims(1), phi).squeeze(1)
+
+
+def mixed_centroids(mixed, beta, mu, products):
+    """Eq. (12): mu~_c = sum_i beta_i mu_c^i, as phi~ . mu~_c and |mu~_c|^2, both (B,C)."""
+    N, C, D = mu.shape
+    dots = ops.matmul(mixed, mu.reshape(N * C, D).T).reshape(-1, N, C)
+    pairs = (beta.expand_dims(2) * beta.expand_dims(1)).reshape(-1, N * N)
+    squares = ops.maximum(ops.matmul(pairs, products), 0.0)
+    return ops.bmm(beta.expand_dims(1), dots).squeeze(1), squares
+
+
+def cosine_distance(mixed, dots, squares):
+    """Paper: one minus the cosine."""
+    lengths = ops.rsqrt(ops.maximum(ops.square(mixed).sum(1, keepdims=True) * squares, 1e-16))
+    return 1 - dots * lengths
+
+
+def euclidean_distance(mixed, dots, squares):
+    """Released code: |phi~ - mu~|^2, which orders as the distance does."""
+    return ops.square(mixed).sum(1, keepdims=True) - 2 * dots + squares
+
+
+LABEL_DISTANCE = {"cosine": cosine_distance, "euclidean": euclidean_distance}
+
+
+def class_distances(phi, beta, mu, products, penalty, choice):
+    """Distance (B,C) of each sample's mixed feature to each of its mixed centroids."""
+    mixed = mixed_feature(phi, beta)
+    dots, squares = mixed_centroids(mixed, beta, mu, products)
+    return choice(mixed, dots, squares) + penalty
+
+
+def nearest_class(distances):
+    """Eq. (14): the label (B,)."""
+    return distances.argmin(1)
