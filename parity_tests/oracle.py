@@ -1,0 +1,196 @@
+"""The equations once more, in float64 NumPy, written for reading: no trick, no shared code.
+
+Two ports can share a bug; this third form is written from the paper's sums alone.
+Names and arguments are those of the modules under test.
+"""
+
+import numpy as np
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def cosine(a, b):
+    length = max(np.linalg.norm(a), 1e-8) * max(np.linalg.norm(b), 1e-8)
+    return np.dot(a, b) / length
+
+
+# -- heads ------------------------------------------------------------------------------------
+
+
+def weight_norm(weight_v, weight_g):
+    return np.stack([g * v / np.linalg.norm(v) for v, g in zip(weight_v, weight_g, strict=True)])
+
+
+# -- attention --------------------------------------------------------------------------------
+
+
+def cross_outputs(phi, weight, bias):
+    return np.einsum("bid,jdc->bijc", phi, weight) + bias
+
+
+def own_outputs(phi, weight, bias):
+    return np.einsum("bid,idc->bic", phi, weight) + bias
+
+
+def feature_keys(phi, weight, bias, heads):
+    B, N, _ = phi.shape
+    keys = [[phi[b, i] @ weight[i % len(weight)] for b in range(B)] for i in range(N)]
+    keys = np.array(keys) + (bias if len(bias) == N else bias[0])
+    return keys.reshape(N, B, heads, -1)
+
+
+def output_keys(outputs, weight, bias, heads):
+    B, N = outputs.shape[:2]
+    keys = np.zeros((N, B, N, weight.shape[2]))
+    for i in range(N):
+        group = i % len(weight)
+        keys[i] = outputs[:, i] @ weight[group] + bias[group]
+    return keys.reshape(N, B, N, heads, -1)
+
+
+def intra_similarity(features, outputs):
+    N, B, J, H, _ = outputs.shape
+    result = np.zeros((B, N, J, H))
+    for b, i, j, h in np.ndindex(B, N, J, H):
+        result[b, i, j, h] = cosine(features[i, b, h], outputs[i, b, j, h])
+    return result
+
+
+HEADS = {
+    "mean_then_softmax": lambda s, temperature: softmax(s.mean(-1) / temperature),
+    "softmax_then_mean": lambda s, temperature: softmax(s / temperature, -2).mean(-1),
+}
+
+
+def intra_weights(similarity, temperature, reduce_heads):
+    return reduce_heads(similarity, temperature)
+
+
+def assemble(alpha, outputs):
+    return np.einsum("bij,bijc->bic", alpha, outputs)
+
+
+def joint_query(phi, weight, bias, heads):
+    rows = [np.concatenate(list(sample)) @ weight + bias for sample in phi]
+    return np.array(rows).reshape(len(phi), heads, -1)
+
+
+def inter_weights(query, keys, temperature, reduce_heads):
+    N, B, H, _ = keys.shape
+    similarity = np.zeros((B, N, H))
+    for b, i, h in np.ndindex(B, N, H):
+        similarity[b, i, h] = cosine(query[b, h], keys[i, b, h])
+    return reduce_heads(similarity, temperature)
+
+
+def ensemble(beta, outputs):
+    return np.einsum("bi,bic->bc", beta, outputs)
+
+
+# -- losses -----------------------------------------------------------------------------------
+
+
+def im_loss(logits, epsilon):
+    p = softmax(logits)
+    mean = p.mean(0)
+    confident = -(p * np.log(p + epsilon)).sum(-1).mean(0)
+    return confident + (mean * np.log(mean + epsilon)).sum(-1)
+
+
+INTRA_LOSS = {
+    "ensemble": lambda y, own, eps: sum(im_loss(y[:, i], eps) for i in range(y.shape[1])),
+    "ensemble_and_own": lambda y, own, eps: sum(
+        im_loss(y[:, i], eps) + im_loss(own[:, i], eps) for i in range(y.shape[1])
+    ),
+}
+
+
+def intra_loss(assembled, own, epsilon, choice):
+    return choice(assembled, own, epsilon)
+
+
+def cross_entropy(logits, labels, smoothing):
+    classes = logits.shape[1]
+    wanted = np.full(logits.shape, smoothing / classes)
+    wanted[np.arange(len(labels)), labels] += 1 - smoothing
+    return -(wanted * np.log(softmax(logits))).sum(1).mean()
+
+
+def inter_loss(ce, im, ce_weight, im_weight):
+    return ce_weight * ce + im_weight * im
+
+
+def total_loss(inter, intra, intra_weight):
+    return inter + intra_weight * intra
+
+
+# -- pseudo labels ----------------------------------------------------------------------------
+
+
+def ensemble_probability(y, own):
+    return np.stack([softmax(y)] * own.shape[1], 1)
+
+
+def own_probability(y, own):
+    return softmax(own)
+
+
+def weighted_sums(p, phi):
+    return np.einsum("bic,bid->icd", p, phi), p.sum(0)
+
+
+def centroids(sums, mass):
+    mu = np.zeros_like(sums)
+    for i, c in np.ndindex(*mass.shape):
+        if mass[i, c] > 0:
+            mu[i, c] = sums[i, c] / mass[i, c]
+    return mu
+
+
+def gram(mu):
+    N, C, _ = mu.shape
+    products = [[mu[i, c] @ mu[j, c] for c in range(C)] for i in range(N) for j in range(N)]
+    return np.array(products)
+
+
+def empty_penalty(mass):
+    return np.where((mass > 1e-8).any(0), 0.0, 1e30)
+
+
+def mixed_feature(phi, beta):
+    return np.einsum("bi,bid->bd", beta, phi)
+
+
+def mixed_centroids(mixed, beta, mu, products):
+    mixture = np.einsum("bi,icd->bcd", beta, mu)
+    return np.einsum("bd,bcd->bc", mixed, mixture), np.square(mixture).sum(-1)
+
+
+LABEL_DISTANCE = {
+    "cosine": lambda a, b: 1 - cosine(a, b),
+    "euclidean": lambda a, b: np.square(a - b).sum(),
+}
+
+
+def class_distances(phi, beta, mu, products, penalty, choice):
+    feature = mixed_feature(phi, beta)
+    mixture = np.einsum("bi,icd->bcd", beta, mu)
+    result = np.zeros(mixture.shape[:2])
+    for b, c in np.ndindex(*result.shape):
+        result[b, c] = choice(feature[b], mixture[b, c])
+    return result + penalty
+
+
+def nearest_class(distances):
+    return distances.argmin(1)
+
+
+# -- adapt ------------------------------------------------------------------------------------
+
+
+def clip_gradients(gradients, limit):
+    length = np.sqrt(sum(np.square(g).sum() for g in gradients))
+    return [g * min(1.0, limit / (length + 1e-6)) for g in gradients], length
