@@ -1,0 +1,32 @@
+"""One compiled step: after the first epoch nothing is compiled again."""
+
+import pytest
+from mindspore.graph.api import ms_compile_cache
+
+from parity_tests.trajectory import make_adapter, small_bank, trajectory_config
+from tests.test_properties import call  # noqa: F401  (prepares the device)
+
+
+@pytest.mark.parametrize("profile", ["paper", "official"])
+def test_nothing_is_compiled_after_the_first_epoch(profile):
+    from ms_biaten.spec.algorithm import take_survey
+    from ms_biaten.spec.schedules import epoch_batches
+
+    bank, config = small_bank(), trajectory_config(profile)
+    adapter = make_adapter("mindspore", config, bank)
+    counts = []
+    for epoch in range(3):
+        take_survey(adapter, bank, config.run.eval_batch)
+        memory = adapter.relabel(bank.chunks(config.run.eval_batch))
+        for index, rows in enumerate(epoch_batches(0, epoch, len(bank), 31)):
+            # Learning rate and one-hot switch change at every step; both are tensors.
+            adapter.step(bank.rows(rows), memory[rows], 0.01 / (index + 1), index % 2 == 0)
+        counts.append(len(ms_compile_cache))
+    assert counts[0] == counts[1] == counts[2]
+
+
+def test_three_graphs_in_all():
+    """The forward pass, the step, and the step for the last, shorter batch."""
+    before = len(ms_compile_cache)
+    test_nothing_is_compiled_after_the_first_epoch("paper")
+    assert len(ms_compile_cache) - before == 3

@@ -1,0 +1,55 @@
+"""The debug benchmark does its work: adaptation must beat what there was before."""
+
+import numpy as np
+import pytest
+
+from ms_biaten.cli import main
+from ms_biaten.spec.debug import HOURS, debug_bank, debug_source
+from tests.conftest import results
+
+QUICK = ["--set", "train.epochs=6", "--set", "run.mode=pynative"]
+
+
+@pytest.mark.parametrize("target", HOURS)
+def test_bi_aten_beats_the_average_and_the_best_source(folder, target):
+    assert main(["train", *QUICK, "--target", target, "--output", "run"]) == 0
+    start, *_, final = results(folder / "run")
+    assert final["accuracy"] > max(start["baselines"].values()) + 1.0
+
+
+@pytest.mark.parametrize("profile", ["paper", "official"])
+def test_both_profiles_adapt(folder, profile):
+    assert main(["train", *QUICK, "--profile", profile, "--output", "run"]) == 0
+    start, *_, final = results(folder / "run")
+    assert final["accuracy"] > start["baselines"]["avg_ens"] + 15
+
+
+# Table 4 of the paper, as configuration.
+ABLATIONS = {
+    "w/o intra-domain weights": ["method=aten"],
+    "w/o alternate training": ["profile.one_hot_epochs=never"],
+    "w/o L_intra": ["loss.intra=false"],
+    "w/o L_IM": ["loss.im=false"],
+}
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_an_ablation_changes_the_run(folder, name):
+    short = ["--set", "train.epochs=2", "--set", "run.mode=pynative"]
+    overrides = [part for text in ABLATIONS[name] for part in ("--set", text)]
+    assert main(["train", *short, "--output", "full"]) == 0
+    assert main(["train", *short, *overrides, "--output", "without"]) == 0
+    full, without = (results(folder / run)[-2] for run in ("full", "without"))
+    assert abs(full["loss"] - without["loss"]) > 1e-3
+
+
+def test_it_is_deterministic():
+    one, other = debug_bank("night"), debug_bank("night")
+    assert (one.features == other.features).all()
+    assert all((debug_source("dawn")[k] == v).all() for k, v in debug_source("dawn").items())
+
+
+def test_its_backbones_differ_and_its_classes_all_occur():
+    bank = debug_bank("night")
+    assert np.abs(bank.features[:, 0] - bank.features[:, 1]).mean() > 0.05
+    assert set(bank.labels) == set(range(7))
