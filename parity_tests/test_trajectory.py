@@ -42,6 +42,24 @@ def test_trajectory(profile, mode, method):
     assert errors[worst] <= TOLERANCE["float32"], (worst, errors[worst])
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("train.weight_decay=0.01", "train.nesterov=true"),
+        ("train.warmup_epochs=1", "train.lr_min=0.001", "train.clip_norm=0.3"),
+        ("attention.temperature=0.1", "loss.epsilon=0.001", "loss.label_smoothing=0.3"),
+        ("loss.im=false", "train.clip_norm=0"),
+        ("loss.intra=false", "train.momentum=0.0"),
+    ],
+)
+def test_every_setting_agrees(overrides):
+    overrides = (*overrides, "train.epochs=2", "run.mode=pynative")
+    config = trajectory_config("paper", overrides)
+    errors = differences(follow("mindspore", config, small_bank()), torch_run("paper", overrides))
+    worst = max(errors, key=errors.get)
+    assert errors[worst] <= TOLERANCE["float32"], (worst, errors[worst])
+
+
 @pytest.mark.parametrize(("field", "value"), FLIPS)
 def test_every_choice_agrees(field, value):
     overrides, _ = flip(field, value)

@@ -4,6 +4,9 @@ import csv
 import dataclasses
 import json
 import shutil
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -84,14 +87,34 @@ def test_a_new_run_takes_a_new_folder(folder):
         assert (folder / "runs/debug/night" / name / "predictions.csv").is_file()
 
 
-def test_two_processes_give_the_same_bits(folder, command):
+def kill_after_the_first_epoch(arguments, cwd):
+    """Starts a run and kills it, without a chance to clean up, once its first epoch is on disk."""
+    process = subprocess.Popen([sys.executable, *map(str, arguments)], cwd=cwd)
+    checkpoint_file = cwd / "killed/checkpoints/last.safetensors"
+    deadline = time.monotonic() + 120
+    while not checkpoint_file.exists():
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+
+
+def test_processes_agree_to_the_last_bit_and_a_killed_one_resumes(folder, command):
+    script, epochs = ROOT / "ms_biaten/train.py", ["--set", "train.epochs=4"]
     for name in ("one", "two"):
-        done = command(
-            ROOT / "ms_biaten/train.py", "--output", name, "--set", "train.epochs=2", cwd=folder
-        )
+        done = command(script, *epochs, "--output", name, cwd=folder)
         assert done.returncode == 0, done.stderr
     assert losses(folder / "one") == losses(folder / "two")
     assert same_arrays(checkpoint(folder / "one"), checkpoint(folder / "two"))
+
+    kill_after_the_first_epoch([script, *epochs, "--output", "killed"], folder)
+    assert len(results(folder / "killed")) < 6
+    done = command(script, "--resume", "killed", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "resumed after epoch" in done.stdout
+    assert losses(folder / "one") == losses(folder / "killed")
+    assert same_arrays(checkpoint(folder / "one"), checkpoint(folder / "killed"))
 
 
 class StoppedError(Exception):

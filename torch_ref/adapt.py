@@ -44,17 +44,28 @@ def clip_gradients(gradients, limit):
     return [g * scale for g in gradients], length
 
 
-def stored_labels(memory, beta, mu, products, penalty, distance):
-    """Paper: labels of the epoch's start, memory (B,)."""
+def remember_labels(phi, beta, mu, products, penalty, distance):
+    """Paper: what an epoch keeps of a sample is its label."""
+    return nearest_class(class_distances(phi, beta, mu, products, penalty, distance))
+
+
+def remember_features(phi, beta, mu, products, penalty, distance):
+    """Released code: an epoch keeps the features (N,D), and every batch labels them anew."""
+    return phi
+
+
+def remembered_labels(memory, beta, mu, products, penalty, distance):
+    """Paper: memory (B,) is the labels."""
     return memory
 
 
 def batch_labels(memory, beta, mu, products, penalty, distance):
-    """Released code: this batch's beta on the features of the last survey, memory (B,N,D)."""
+    """Released code: memory (B,N,D) under this batch's beta."""
     return nearest_class(class_distances(memory, beta, mu, products, penalty, distance))
 
 
-LABEL_REFRESH = {"per_epoch": stored_labels, "per_batch": batch_labels}
+MEMORY = {"per_epoch": remember_labels, "per_batch": remember_features}
+LABEL_REFRESH = {"per_epoch": remembered_labels, "per_batch": batch_labels}
 EVALUATE_WITH = {"learned": 1.0, "one_hot": 0.0}
 
 
@@ -101,6 +112,7 @@ class Adapter:
         )
         self.clip_norm = train.clip_norm or float("inf")
         self.centroid_weight = CENTROID_WEIGHT[config.profile.centroid_weight]
+        self.remember = MEMORY[config.profile.label_refresh]
         self.evaluate_with = EVALUATE_WITH[config.profile.evaluate_with]
         self.load({f"model.{name}": array for name, array in arrays.items()})
 
@@ -123,14 +135,11 @@ class Adapter:
         self.set_clusters(sums, mass)
 
     def relabel(self, chunks):
-        """A second pass: for each sample its label, or the feature that batches label it by."""
+        """A second pass: what the epoch's steps need to know each sample's label."""
         parts = []
         for raw in chunks:
             phi, _, _, _, beta, _ = self.predict(raw)
-            kept = phi
-            if self.objective.label_refresh is stored_labels:
-                distance = self.objective.label_distance
-                kept = nearest_class(class_distances(phi, beta, *self.clusters, distance))
+            kept = self.remember(phi, beta, *self.clusters, self.objective.label_distance)
             parts.append(kept.cpu().numpy())
         return np.concatenate(parts)
 
@@ -211,11 +220,13 @@ class Adapter:
 
     def load(self, arrays):
         """Weights, all of them; momenta and clusters where the file has them."""
-        own = {name: array for name, array in arrays.items() if name.startswith("model.")}
-        check_arrays(own, {n: tuple(t.shape) for n, t in self.weights().items()}, "weights")
-        for name, tensor in {**self.weights(), **self.momenta()}.items():
-            if name in arrays:
-                tensor.copy_(self.tensor(arrays[name]))
+        tensors = self.weights()
+        if any(name.startswith("momentum.") for name in arrays):
+            tensors |= self.momenta()
+        own = {n: a for n, a in arrays.items() if n.startswith(("model.", "momentum."))}
+        check_arrays(own, {n: tuple(t.shape) for n, t in tensors.items()}, "weights")
+        for name, tensor in tensors.items():
+            tensor.copy_(self.tensor(arrays[name]))
         if "clusters.sums" in arrays:
             self.set_clusters(*(self.tensor(arrays[f"clusters.{k}"]) for k in ("sums", "mass")))
 

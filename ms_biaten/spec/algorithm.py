@@ -42,69 +42,89 @@ class Engine(Protocol):
     def load(self, arrays: Arrays) -> None: ...
 
 
-def run(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) -> dict[str, Any]:
-    """Trains, or goes on training, and returns the final line of `results.jsonl`."""
+def run(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) -> None:
+    """Trains, or goes on training, to the final line of `results.jsonl`."""
     config = folder.config
     if config.run.select == "oracle" and bank.labels is None:
         raise UserError("run.select: oracle needs target labels, and this bank has none")
     epochs = 0 if config.method in UNTRAINED else config.train.epochs
     started = time.monotonic()
 
+    survey: Survey | None = None
     if folder.checkpoint().is_file():
         arrays, position = folder.load_checkpoint()
         engine.load(arrays)
         folder.rewind(position["epoch"])
-        survey = None
         console.say(f"resumed after epoch {position['epoch']} of {epochs}")
     else:
         position = {"epoch": 0, "step": 0, "seed": config.run.seed, "best": None}
-        folder.lines = []
-        survey = take_survey(engine, bank, config.run.eval_batch)
-        baselines = survey.baselines(bank.domains, bank.labels)
-        if config.method == "bn_only":
-            engine.reestimate(bank, config.run.eval_batch)
-            survey = take_survey(engine, bank, config.run.eval_batch)
-        measures = survey.measures(bank.labels)
-        folder.write({"kind": "start", "epoch": 0, **about, "baselines": baselines, **measures})
-        console.say(console.epoch_line(folder.lines[0], epochs))
+        survey = begin(engine, bank, folder, about, epochs)
 
     for epoch in range(position["epoch"], epochs):
-        line, survey, labels = train_epoch(engine, bank, folder, epoch, position)
+        line, survey, labels = train_epoch(engine, bank, folder, epoch)
         keep = choose(config.run.select, line, position)
-        arrays = {**engine.state(), "pseudo_labels": labels}
         position = {**position, "epoch": epoch + 1, "step": line["step"]}
+        arrays = {**engine.state(), "pseudo_labels": labels}
         if keep:
             folder.save_checkpoint(arrays, position, "best")
         folder.write(line)
         folder.save_checkpoint(arrays, position)
         console.say(console.epoch_line(line, epochs))
 
-    selected = epochs
     if config.run.select != "last" and epochs:
-        arrays, chosen = folder.load_checkpoint("best")
+        arrays, position = folder.load_checkpoint("best")
         engine.load(arrays)
-        selected, survey = chosen["epoch"], None
-    if survey is None:
-        survey = take_survey(engine, bank, config.run.eval_batch)
-    folder.write_predictions(bank, survey)
+        survey = None
     if not epochs:
         folder.save_checkpoint(engine.state(), position)
-    final = {
-        "kind": "final",
-        "rule": config.run.select,
-        "oracle": config.run.select == "oracle",
-        "selected_epoch": selected,
-        **survey.measures(bank.labels),
-        "beta": survey.mean_beta.tolist(),
-        "alpha": survey.alpha.tolist(),
-        "seconds": round(time.monotonic() - started, 3),
-    }
-    folder.write(final)
-    return final
+    finish(engine, bank, folder, position["epoch"], survey, started)
+
+
+def begin(
+    engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any], epochs: int
+) -> Survey:
+    """The first survey: how good the sources are before anything is trained."""
+    size = folder.config.run.eval_batch
+    survey = take_survey(engine, bank, size)
+    baselines = survey.baselines(bank.domains, bank.labels)
+    if folder.config.method == "bn_only":
+        engine.reestimate(bank, size)
+        survey = take_survey(engine, bank, size)
+    folder.lines = []
+    measures = survey.measures(bank.labels)
+    folder.write({"kind": "start", "epoch": 0, **about, "baselines": baselines, **measures})
+    console.say(console.epoch_line(folder.lines[0], epochs))
+    return survey
+
+
+def finish(
+    engine: Engine,
+    bank: Bank,
+    folder: RunFolder,
+    selected: int,
+    survey: Survey | None,
+    started: float,
+) -> None:
+    """Predictions of the selected weights, and the final line."""
+    run = folder.config.run
+    survey = survey or take_survey(engine, bank, run.eval_batch)
+    folder.write_predictions(bank, survey)
+    folder.write(
+        {
+            "kind": "final",
+            "rule": run.select,
+            "oracle": run.select == "oracle",
+            "selected_epoch": selected,
+            **survey.measures(bank.labels),
+            "beta": survey.mean_beta.tolist(),
+            "alpha": survey.alpha.tolist(),
+            "seconds": round(time.monotonic() - started, 3),
+        }
+    )
 
 
 def train_epoch(
-    engine: Engine, bank: Bank, folder: RunFolder, epoch: int, position: dict[str, Any]
+    engine: Engine, bank: Bank, folder: RunFolder, epoch: int
 ) -> tuple[dict[str, Any], Survey, np.ndarray]:
     """Lines 3-16 of Algorithm 1 for one epoch, and the evaluation after it."""
     config = folder.config

@@ -36,7 +36,7 @@ def main(program: str, backend: str, arguments: list[str] | None = None) -> int:
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
-    except RunError as error:
+    except (RunError, OSError) as error:  # OSError: a full disk, a folder that went away
         print(f"{program}: {error}", file=sys.stderr)
         return 1
     return 0
