@@ -30,6 +30,7 @@ setup(
     install_requires=[
         "mindspore>=2.10,<2.11",
         "numpy>=1.26.4,<2",  # MindSpore 2.10 is compiled against NumPy 1
+        "pillow",
         "pyyaml>=6",
         "safetensors>=0.4",
         "tqdm>=4.60",

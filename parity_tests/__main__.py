@@ -15,7 +15,6 @@ from parity_tests.harness import MODES, check, ms, torch
 from parity_tests.trajectory import (
     differences,
     follow,
-    small_bank,
     trajectory_config,
     worst_by_kind,
 )
@@ -37,12 +36,11 @@ def function_rows():
 
 
 def trajectory_rows():
-    bank = small_bank()
     for profile in PROFILES:
-        theirs = follow("torch", trajectory_config(profile), bank)
+        theirs = follow("torch", trajectory_config(profile))
         for mode in MODES:
             config = trajectory_config(profile, (f"run.mode={mode}",))
-            kinds = worst_by_kind(differences(follow("mindspore", config, bank), theirs))
+            kinds = worst_by_kind(differences(follow("mindspore", config), theirs))
             yield {
                 "case": f"trajectory-{profile}",
                 "equation": "Algorithm 1, 52 steps",

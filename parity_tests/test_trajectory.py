@@ -9,7 +9,7 @@ from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.profiles import PROFILES, Profile
 from parity_tests.cases import TOLERANCE
 from parity_tests.harness import MODES
-from parity_tests.trajectory import differences, follow, small_bank, trajectory_config
+from parity_tests.trajectory import differences, follow, trajectory_config
 
 # One step away from the paper in each direction that a profile can take.
 FLIPS = [
@@ -22,7 +22,7 @@ FLIPS = [
 
 @functools.lru_cache
 def torch_run(profile, overrides=()):
-    return follow("torch", trajectory_config(profile, overrides), small_bank())
+    return follow("torch", trajectory_config(profile, overrides))
 
 
 def flip(field, value):
@@ -37,7 +37,7 @@ def flip(field, value):
 def test_trajectory(profile, mode, method):
     overrides = (f"method={method}",)
     config = trajectory_config(profile, (*overrides, f"run.mode={mode}"))
-    errors = differences(follow("mindspore", config, small_bank()), torch_run(profile, overrides))
+    errors = differences(follow("mindspore", config), torch_run(profile, overrides))
     worst = max(errors, key=errors.get)
     assert errors[worst] <= TOLERANCE["float32"], (worst, errors[worst])
 
@@ -55,7 +55,7 @@ def test_trajectory(profile, mode, method):
 def test_every_setting_agrees(overrides):
     overrides = (*overrides, "train.epochs=2", "run.mode=pynative")
     config = trajectory_config("paper", overrides)
-    errors = differences(follow("mindspore", config, small_bank()), torch_run("paper", overrides))
+    errors = differences(follow("mindspore", config), torch_run("paper", overrides))
     worst = max(errors, key=errors.get)
     assert errors[worst] <= TOLERANCE["float32"], (worst, errors[worst])
 
@@ -64,7 +64,7 @@ def test_every_setting_agrees(overrides):
 def test_every_choice_agrees(field, value):
     overrides, _ = flip(field, value)
     config = trajectory_config("paper", (*overrides, "run.mode=pynative"))
-    errors = differences(follow("mindspore", config, small_bank()), torch_run("paper", overrides))
+    errors = differences(follow("mindspore", config), torch_run("paper", overrides))
     worst = max(errors, key=errors.get)
     assert errors[worst] <= TOLERANCE["float32"], (worst, errors[worst])
 

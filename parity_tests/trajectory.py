@@ -27,8 +27,8 @@ def trajectory_config(profile="paper", overrides=()):
     return load_config("debug", profile=profile, overrides=(*SETTINGS, *overrides))
 
 
-def small_bank(target="night", samples=SAMPLES) -> Bank:
-    bank = debug_bank(target)
+def small_bank(view="center", samples=SAMPLES) -> Bank:
+    bank = debug_bank("night", view)
     return dataclasses.replace(
         bank,
         samples=bank.samples[:samples],
@@ -43,8 +43,9 @@ def make_adapter(framework, config, bank):
     return ADAPTERS[framework](config, sizes, {**heads, **initial_attention(config, sizes)})
 
 
-def follow(framework, config, bank):
-    """A flat record {what: array} of a whole run."""
+def follow(framework, config):
+    """A flat record {what: array} of a whole run on the view that the profile asks for."""
+    bank = small_bank(config.profile.view)
     adapter = make_adapter(framework, config, bank)
     record = {}
     per_epoch = len(batch_starts(len(bank), config.train.batch_size))

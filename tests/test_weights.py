@@ -1,5 +1,7 @@
 """Source heads on disk, their stacking, and their names."""
 
+import json
+
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -9,19 +11,20 @@ from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.weights import (
     check_arrays,
     fold_weight_norm,
-    load_source,
+    load_heads,
     source_shapes,
     stack_sources,
     torch_name,
 )
 
 SHAPES = source_shapes(48, 16, 7)
+CLASSES = [f"class_{c}" for c in range(7)]
 
 
 def test_a_source_survives_the_disk(tmp_path):
     source = debug_source("dawn")
     save_file({**source, "bn.num_batches_tracked": np.array(3)}, tmp_path / "dawn.safetensors")
-    loaded = load_source(tmp_path / "dawn.safetensors", SHAPES)
+    (loaded,) = load_heads(tmp_path, ["dawn"], CLASSES, 48, 16)
     assert loaded.keys() == source.keys()
     assert all((loaded[name] == source[name]).all() for name in source)
 
@@ -45,10 +48,32 @@ def test_every_fault_is_listed(tmp_path):
 
 def test_a_missing_or_foreign_file_is_named(tmp_path):
     with pytest.raises(UserError, match="no source heads at"):
-        load_source(tmp_path / "dawn.safetensors", SHAPES)
+        load_heads(tmp_path, ["dawn"], CLASSES, 48, 16)
     (tmp_path / "dawn.safetensors").write_bytes(b"\x80\x04not safetensors")
     with pytest.raises(UserError, match="not a readable safetensors file"):
-        load_source(tmp_path / "dawn.safetensors", SHAPES)
+        load_heads(tmp_path, ["dawn"], CLASSES, 48, 16)
+
+
+def test_the_width_may_come_from_the_file(tmp_path):
+    save_file(debug_source("dawn"), tmp_path / "dawn.safetensors")
+    (loaded,) = load_heads(tmp_path, ["dawn"], CLASSES, 48, 0)
+    assert loaded["bottleneck.bias"].shape == (16,)
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        (CLASSES[:1] + CLASSES[2:3] + CLASSES[1:2] + CLASSES[3:], "class 1 is 'class_2' there"),
+        (CLASSES[:5], "trained on 5 classes, the bank has 7"),
+    ],
+)
+def test_another_class_order_is_refused(tmp_path, stored, message):
+    path = tmp_path / "dawn.safetensors"
+    save_file(debug_source("dawn"), path, {"classes": json.dumps(stored)})
+    with pytest.raises(UserError, match=message):
+        load_heads(tmp_path, ["dawn"], CLASSES, 48, 16)
+    save_file(debug_source("dawn"), path, {"classes": json.dumps(CLASSES)})
+    assert load_heads(tmp_path, ["dawn"], CLASSES, 48, 16)
 
 
 def test_folding_gives_each_row_its_length():

@@ -1,12 +1,14 @@
 """The feature bank: the frozen backbones' features of every target sample, computed once.
 
-A folder with `features.npy` (M, N, R), memory-mapped, and `manifest.json`, written last.
+A folder with `center.npy`, and perhaps `drawn.npy`, both (M, N, R) and memory-mapped, and
+`manifest.json`, written last.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
 
 FORMAT, VERSION = "ms_biaten.bank", 1
+VIEWS = ("center", "drawn")
 
 
 @dataclass(frozen=True)
@@ -41,16 +44,32 @@ class Bank:
             yield self.features[start : start + size].astype(np.float32)
 
 
-def save_bank(folder: Path, bank: Bank) -> None:
+def save_bank(folder: Path, bank: Bank, views: Mapping[str, np.ndarray] | None = None) -> None:
+    """A bank made in memory; `views` are further views of the same samples, by name."""
     folder.mkdir(parents=True, exist_ok=True)
-    with write_atomically(folder / "features.npy") as file:
-        np.save(file, bank.features)
+    for view, features in {"center": bank.features, **(views or {})}.items():
+        with write_atomically(folder / f"{view}.npy") as file:
+            np.save(file, features)
+    write_manifest(folder, bank, ["center", *(views or {})], {})
+
+
+def write_manifest(
+    folder: Path,
+    bank: Bank,
+    views: Iterable[str],
+    origin: dict[str, Any],
+    skipped: Sequence[str] = (),
+) -> None:
+    """Written last: a folder without a manifest is no bank. `origin` says how it was made."""
     manifest = {
         "format": FORMAT,
         "version": VERSION,
         "target": bank.target,
         "domains": bank.domains,
         "classes": bank.classes,
+        "views": {view: digest(folder / f"{view}.npy") for view in views},
+        "origin": origin,
+        "skipped": list(skipped),
         "samples": bank.samples,
         "labels": None if bank.labels is None else bank.labels.tolist(),
     }
@@ -58,13 +77,22 @@ def save_bank(folder: Path, bank: Bank) -> None:
         file.write(json.dumps(manifest, indent=1).encode())
 
 
-def load_bank(folder: Path) -> Bank:
-    manifest = _read_manifest(folder)
-    path = folder / "features.npy"
+def load_bank(folder: Path, view: str = "center") -> Bank:
+    """One view of the samples, checked against its checksum."""
+    manifest = read_manifest(folder)
+    if view not in manifest["views"]:
+        raise UserError(
+            f"{folder}: has no '{view}' view, only {', '.join(manifest['views'])}; extract with "
+            f"--views {view}, or set profile.view"
+        )
+    path = folder / f"{view}.npy"
     try:
         features = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise UserError(f"{path}: not a readable array ({error}); extract the bank again") from None
+    expected = manifest["views"][view]
+    if expected is not None and digest(path) != expected:
+        raise UserError(f"{path}: its content is not what the manifest says; extract it again")
     bank = Bank(
         target=manifest["target"],
         domains=tuple(manifest["domains"]),
@@ -73,15 +101,24 @@ def load_bank(folder: Path) -> Bank:
         features=features,
         labels=None if manifest["labels"] is None else np.asarray(manifest["labels"]),
     )
-    expected = (len(bank.samples), len(bank.domains))
-    if features.ndim != 3 or features.shape[:2] != expected:
+    shape = (len(bank.samples), len(bank.domains))
+    if features.ndim != 3 or features.shape[:2] != shape:
         raise UserError(
-            f"{path}: shape {features.shape}, but the manifest lists {expected[0]} samples and "
-            f"{expected[1]} sources: expected ({expected[0]}, {expected[1]}, width)"
+            f"{path}: shape {features.shape}, but the manifest lists {shape[0]} samples and "
+            f"{shape[1]} sources: expected ({shape[0]}, {shape[1]}, width)"
         )
     if features.dtype not in (np.float16, np.float32):
         raise UserError(f"{path}: expected float16 or float32, found {features.dtype}")
     return bank
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            total.update(block)
+    return total.hexdigest()
 
 
 def check_bank(bank: Bank, config: Config, class_count: int, where: str) -> None:
@@ -91,7 +128,7 @@ def check_bank(bank: Bank, config: Config, class_count: int, where: str) -> None
         raise UserError(f"{where}: {sources} source; weighing sources needs at least 2")
     if bank.target != config.target:
         raise UserError(f"{where}: made for target '{bank.target}', not '{config.target}'")
-    if width != config.model.raw_width:
+    if config.model.raw_width not in (0, width):
         raise UserError(
             f"{where}: features are {width} wide, but model.raw_width is "
             f"{config.model.raw_width}; use the backbone of the config or set model.raw_width"
@@ -132,7 +169,7 @@ def _check_labels(bank: Bank, where: str) -> None:
         )
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     if not path.is_file():
         raise UserError(
@@ -154,9 +191,17 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         value = manifest.get(key)
         if not isinstance(value, kind) or (kind is list and not all(type(v) is str for v in value)):
             raise UserError(f"{path}: '{key}' is missing or not a {kind.__name__} of texts")
+    views = manifest.get("views")
+    if not isinstance(views, dict) or not all(_is_view(*item) for item in views.items()):
+        raise UserError(f"{path}: 'views' must give each of center, drawn its SHA-256, or null")
+    manifest.setdefault("origin", {})
     labels = manifest.setdefault("labels", None)
     if labels is not None and not (
         isinstance(labels, list) and all(type(v) is int for v in labels)
     ):
         raise UserError(f"{path}: 'labels' must be null or a list of whole numbers")
     return manifest
+
+
+def _is_view(name: Any, checksum: Any) -> bool:
+    return name in VIEWS and (checksum is None or isinstance(checksum, str))

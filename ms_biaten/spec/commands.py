@@ -9,6 +9,7 @@ import argparse
 import importlib
 import platform
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,25 @@ import numpy as np
 
 import ms_biaten
 from ms_biaten.spec import algorithm, console
-from ms_biaten.spec.bank import Bank, check_bank, load_bank
+from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.config import Config
-from ms_biaten.spec.debug import debug_bank, debug_source
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.shapes import Sizes, attention_shapes, initial_attention
-from ms_biaten.spec.weights import Arrays, load_sources, source_shapes, stack_sources
+from ms_biaten.spec.target import open_target
+from ms_biaten.spec.weights import source_shapes, stack_sources
+
+Adder = Callable[[Any], None]
 
 
-def main(program: str, backend: str, arguments: list[str] | None = None) -> int:
+def main(
+    program: str, backend: str, arguments: list[str] | None = None, more: Sequence[Adder] = ()
+) -> int:
     """Runs one command; 0 done, 1 the run failed, 2 a mistake in the input, 130 interrupted."""
-    options = build_parser(program).parse_args(arguments)
+    options = build_parser(program, more).parse_args(arguments)
     try:
         options.command(options, backend, program)
     except UserError as error:
@@ -42,7 +47,8 @@ def main(program: str, backend: str, arguments: list[str] | None = None) -> int:
     return 0
 
 
-def build_parser(program: str) -> argparse.ArgumentParser:
+def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentParser:
+    """The command table; `more` are functions that add commands of one framework alone."""
     parser = argparse.ArgumentParser(prog=program, description=ms_biaten.__doc__)
     parser.add_argument("--version", action="version", version=ms_biaten.__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -67,6 +73,8 @@ def build_parser(program: str) -> argparse.ArgumentParser:
 
     equations = commands.add_parser("equations", help="where each equation of the paper stands")
     equations.set_defaults(command=equations_command)
+    for add in more:
+        add(commands)
     return parser
 
 
@@ -100,12 +108,12 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
         folder = open_for_resume(options)
     config = folder.config if folder else config_of(options)
 
-    bank, heads = open_target(config)
-    sizes = Sizes.of(config, len(bank.domains), len(bank.classes))
+    target = open_target(config)
     framework = importlib.import_module(backend)
     framework.prepare(config)
-    arrays = {**stack_sources(heads), **initial_attention(config, sizes)}
-    engine = framework.Adapter(config, sizes, arrays)
+    arrays = {**stack_sources(target.heads), **initial_attention(config, target.sizes)}
+    engine = framework.Adapter(config, target.sizes, arrays)
+    bank = target.bank
 
     folder = folder or RunFolder.create(config)
     about = {
@@ -140,28 +148,6 @@ def open_for_resume(options: argparse.Namespace) -> RunFolder:
     if options.set or options.device or any(value is not None for value in given):
         config = config_of(options)
     return RunFolder.reopen(Path(place), config)
-
-
-def open_target(config: Config) -> tuple[Bank, list[Arrays]]:
-    """The target's features and the heads of its sources, checked against the config."""
-    bench = benchmark(config.data.benchmark)
-    shapes = source_shapes(config.model.raw_width, config.model.width, bench.class_count)
-    if not config.data.bank and bench.name == "debug":
-        bank, where = debug_bank(config.target), "the debug benchmark"
-    else:
-        folder = folder_of(config, "bank")
-        bank, where = load_bank(folder), str(folder)
-    check_bank(bank, config, bench.class_count, where)
-    if not config.data.sources and bench.name == "debug":
-        return bank, [debug_source(domain) for domain in bank.domains]
-    return bank, load_sources(folder_of(config, "sources"), bank.domains, shapes)
-
-
-def folder_of(config: Config, key: str) -> Path:
-    template: str = getattr(config.data, key)
-    if not template:
-        raise UserError(f"data.{key}: not set; pass --set data.{key}=FOLDER, see docs/bank.md")
-    return Path(template.replace("{target}", config.target)).expanduser()
 
 
 def introduce(config: Config, bank: Bank, about: dict[str, Any]) -> None:

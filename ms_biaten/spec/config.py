@@ -15,13 +15,13 @@ Rule = Literal["last", "snd", "im", "entropy", "oracle"]
 class Data:
     benchmark: str = "debug"
     bank: str = ""  # folder of the target's feature bank; may hold {target}; empty: made in memory
-    sources: str = ""  # folder of the <domain>.safetensors heads; may hold {target}
+    sources: str = ""  # folder of the <domain>.safetensors heads; empty: heads/ in the bank
 
 
 @dataclass(frozen=True)
 class Model:
-    raw_width: int = 1024  # R: width of the backbone's feature
-    width: int = 256  # D = d_k: width of the bottleneck
+    raw_width: int = 1024  # R: width of the backbone's feature; 0: as the bank has it
+    width: int = 256  # D = d_k: width of the bottleneck; 0: as the heads have it
 
 
 @dataclass(frozen=True)

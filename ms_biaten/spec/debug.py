@@ -19,11 +19,14 @@ TRAIN, TARGET = 700, 1000
 HOURS = {"dawn": 0.0, "noon": 0.35, "dusk": 0.7, "night": 1.05}
 
 
-def debug_bank(target: str) -> Bank:
+def debug_bank(target: str, view: str = "center") -> Bank:
+    """The target's features; a drawn view is the same samples, a little blurred."""
     sources = benchmark("debug").sources(target)
     rng = np.random.default_rng([7, list(HOURS).index(target)])
     latent, labels = _sample(rng, target, TARGET)
     features = np.stack([_backbone(source, latent) for source in sources], 1)
+    if view == "drawn":
+        features = features + 0.05 * rng.normal(size=features.shape)
     count = benchmark("debug").class_count
     return Bank(
         target=target,

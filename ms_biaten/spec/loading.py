@@ -65,10 +65,11 @@ def load_config(
     bench = benchmark(str(command_line.get("data.benchmark") or _benchmark_name(tree)))
     wanted = str(command_line.get("target") or tree.get("target") or "")
     if not wanted:
-        raise UserError(f"{path}: no target; pass --target, one of: {', '.join(bench.domains)}")
+        choices = ", ".join(bench.domains) or "a name for your images"
+        raise UserError(f"{path}: no target; pass --target: {choices}")
     bench.check_target(wanted)
     for key in targets:
-        if key not in bench.domains:
+        if not bench.open and key not in bench.domains:
             raise UserError(f"{path}: targets.{key}: {nearest(str(key), bench.domains)}")
 
     values = _defaults(Config)
@@ -218,13 +219,13 @@ def _build(kind: type, values: Tree) -> Any:
 
 
 POSITIVE = {
-    "model": ("raw_width", "width"),
     "attention": ("heads", "width", "temperature"),
     "loss": ("epsilon",),
     "train": ("epochs", "batch_size", "lr", "d_alter"),
     "run": ("eval_batch",),
 }
 NOT_NEGATIVE = {
+    "model": ("raw_width", "width"),
     "attention": ("init_std",),
     "loss": ("lambda_intra", "gamma", "label_smoothing"),
     "train": ("momentum", "weight_decay", "clip_norm", "warmup_epochs", "lr_min"),

@@ -27,3 +27,4 @@ class Profile:
     one_hot_epochs: Literal["every_d_alter", "odd_and_first", "never"] = "every_d_alter"
     evaluate_with: Literal["learned", "one_hot"] = "learned"
     lr_schedule: Literal["cosine", "inverse_power"] = "cosine"
+    view: Literal["center", "drawn"] = "center"

@@ -7,12 +7,12 @@ batch normalisation, one behind the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors import SafetensorError, safe_open
 
 from ms_biaten.spec.errors import UserError
 
@@ -48,22 +48,45 @@ def source_shapes(raw_width: int, width: int, classes: int) -> dict[str, tuple[i
     }
 
 
-def load_sources(
-    folder: Path, domains: Iterable[str], shapes: Mapping[str, tuple[int, ...]]
+def load_heads(
+    folder: Path, domains: Iterable[str], classes: Sequence[str], raw: int, width: int
 ) -> list[Arrays]:
-    return [load_source(folder / f"{domain}.safetensors", shapes) for domain in domains]
+    """The heads of every source; a width of 0 takes that of the first."""
+    heads = []
+    for domain in domains:
+        path = folder / f"{domain}.safetensors"
+        arrays, metadata = read_safetensors(path)
+        arrays.pop("bn.num_batches_tracked", None)  # a counter of PyTorch's; nothing reads it
+        width = width or len(arrays.get("bottleneck.bias", [0]))
+        check_arrays(arrays, source_shapes(raw, width, len(classes)), str(path))
+        stored = json.loads(metadata.get("classes", "null"))
+        if stored is not None and stored != list(classes):
+            raise UserError(f"{path}: {class_order_fault(stored, classes)}")
+        heads.append({name: array.astype(np.float32) for name, array in arrays.items()})
+    return heads
 
 
-def load_source(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
+def read_safetensors(path: Path) -> tuple[Arrays, dict[str, str]]:
+    """The arrays of a file and what it says of itself."""
     if not path.is_file():
         raise UserError(f"no source heads at {path}; set data.sources to the folder that has them")
     try:
-        arrays = load_file(path)
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return arrays, file.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path}: not a readable safetensors file ({error})") from None
-    arrays.pop("bn.num_batches_tracked", None)  # a counter that PyTorch writes; nothing reads it
-    check_arrays(arrays, shapes, str(path))
-    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def class_order_fault(stored: Sequence[str], classes: Sequence[str]) -> str:
+    """Where two class orders part: the same names in another order silently swap predictions."""
+    if len(stored) != len(classes):
+        return f"trained on {len(stored)} classes, the bank has {len(classes)}"
+    place = next(i for i, pair in enumerate(zip(stored, classes, strict=True)) if len({*pair}) > 1)
+    return (
+        f"trained with another class order: class {place} is '{stored[place]}' there and "
+        f"'{classes[place]}' in the bank; extract with the classes of the sources"
+    )
 
 
 def check_arrays(

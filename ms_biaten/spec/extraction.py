@@ -1,0 +1,144 @@
+"""An extraction on its way: a folder beside the bank that survives a kill and is renamed at the end.
+
+<bank>.partial/state.json   what is extracted, with what, how far it came
+<bank>.partial/<view>.npy   (M, N, R), filled from the front
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ms_biaten.spec.bank import Bank, read_manifest, write_manifest
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.files import write_atomically
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be extracted; `origin` is all that decides a feature's value."""
+
+    target: str
+    domains: tuple[str, ...]
+    classes: tuple[str, ...]
+    samples: tuple[str, ...]
+    labels: tuple[int, ...] | None
+    views: tuple[str, ...]
+    width: int
+    dtype: str
+    origin: dict[str, Any]  # backbones with their checksums, transform, seed
+
+    def identity(self) -> dict[str, Any]:
+        """As JSON gives it back: lists for tuples."""
+        plain = json.loads(json.dumps(self.__dict__))
+        return dict(plain)
+
+
+def finished(bank: Path, plan: Plan) -> bool:
+    """Is this very bank there already? Another one in its place is an error."""
+    if not bank.exists():
+        return False
+    manifest = read_manifest(bank)
+    wanted = plan.identity()
+    found = {**manifest, "views": list(manifest["views"])}
+    keys = ("target", "domains", "classes", "views", "origin")
+    changed = [key for key in keys if found[key] != wanted[key]]
+    # With --skip-bad the bank holds fewer samples than were asked for, and says which.
+    skipped = set(manifest.get("skipped", []))
+    if [s for s in wanted["samples"] if s not in skipped] != manifest["samples"]:
+        changed.append("samples")
+    if changed:
+        raise UserError(
+            f"{bank}: holds a bank with other {', '.join(changed)}; delete it or pass another "
+            "--output"
+        )
+    return True
+
+
+class Partial:
+    """The unfinished bank: opened new or where it was left."""
+
+    def __init__(self, bank: Path, plan: Plan):
+        self.bank, self.plan = bank, plan
+        self.folder = bank.with_name(bank.name + ".partial")
+        self.done, self.bad = 0, dict[int, str]()
+        state = self._read_state()
+        if state is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.arrays = {view: self._array(view, "w+") for view in plan.views}
+            self.save()
+        else:
+            self.done = state["done"]
+            self.bad = {int(row): why for row, why in state["bad"].items()}
+            self.arrays = {view: self._array(view, "r+") for view in plan.views}
+
+    def put(self, rows: slice, features: Mapping[str, np.ndarray]) -> None:
+        for view, values in features.items():
+            self.arrays[view][rows] = values
+
+    def save(self) -> None:
+        """Features first, then how far they reach: the state never promises too much."""
+        for array in self.arrays.values():
+            array.flush()
+        state = {"plan": self.plan.identity(), "done": self.done, "bad": self.bad}
+        with write_atomically(self.folder / "state.json") as file:
+            file.write(json.dumps(state).encode())
+
+    def finish(self) -> Bank:
+        """Manifest last, then the folder takes its name."""
+        plan = self.plan
+        good = [row for row in range(len(plan.samples)) if row not in self.bad]
+        if not good:
+            raise UserError(f"{self.bank}: not one of {len(plan.samples)} images could be read")
+        if self.bad:
+            self._leave_out(good)
+        labels = None if plan.labels is None else np.asarray(plan.labels)[good]
+        bank = Bank(
+            target=plan.target,
+            domains=plan.domains,
+            classes=plan.classes,
+            samples=tuple(plan.samples[row] for row in good),
+            features=self.arrays[plan.views[0]],
+            labels=labels,
+        )
+        skipped = [plan.samples[row] for row in sorted(self.bad)]
+        write_manifest(self.folder, bank, plan.views, plan.origin, skipped)
+        (self.folder / "state.json").unlink()
+        self.folder.rename(self.bank)
+        return bank
+
+    def _leave_out(self, good: Sequence[int]) -> None:
+        for view in self.plan.views:
+            kept = np.load(self.folder / f"{view}.npy", mmap_mode="r")[good]
+            with write_atomically(self.folder / f"{view}.npy") as file:
+                np.save(file, kept)
+            self.arrays[view] = self._array(view, "r+")
+
+    def _array(self, view: str, mode: Any) -> np.memmap:
+        path, plan = self.folder / f"{view}.npy", self.plan
+        if mode == "r+":
+            return np.lib.format.open_memmap(path, mode)
+        shape = (len(plan.samples), len(plan.domains), plan.width)
+        return np.lib.format.open_memmap(path, mode, np.dtype(plan.dtype), shape)
+
+    def _read_state(self) -> dict[str, Any] | None:
+        path = self.folder / "state.json"
+        if not path.is_file():
+            return None
+        try:
+            state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            saved, wanted = state["plan"], self.plan.identity()
+            changed = [key for key in wanted if saved.get(key) != wanted[key]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: not readable ({error}); delete {self.folder}") from None
+        if changed:
+            raise UserError(
+                f"{self.folder}: holds an unfinished extraction with other {', '.join(changed)}; "
+                "delete it or pass another --output"
+            )
+        return state

@@ -1,0 +1,72 @@
+"""An image file to the array that a backbone sees, by Pillow and NumPy for both frameworks."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+MEAN = np.array([0.485, 0.456, 0.406], np.float32)  # ImageNet's
+STD = np.array([0.229, 0.224, 0.225], np.float32)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Resized to a square, aspect ignored, then cropped: the SHOT family's transforms."""
+
+    resize: int = 256
+    crop: int = 224
+
+
+class BadImageError(Exception):
+    """A file that is no image, or not all of one."""
+
+
+def read_image(path: Path) -> Image.Image:
+    """RGB, upright; what is transparent becomes white."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as file:
+                image = ImageOps.exif_transpose(file)
+                if "A" in image.getbands() or "transparency" in image.info:
+                    image = image.convert("RGBA")
+                    white = Image.new("RGBA", image.size, "white")
+                    image = Image.alpha_composite(white, image)
+                return image.convert("RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Warning) as error:
+        raise BadImageError(f"{path}: {error}") from None
+
+
+def center_view(image: Image.Image, transform: Transform) -> np.ndarray:
+    """The test transform: (3, crop, crop), normalised."""
+    margin = (transform.resize - transform.crop) // 2
+    return _cut(image, transform, margin, margin, False)
+
+
+def drawn_view(image: Image.Image, transform: Transform, rng: np.random.Generator) -> np.ndarray:
+    """The train transform: a random crop, flipped half of the time."""
+    left, top = rng.integers(0, transform.resize - transform.crop + 1, size=2)
+    return _cut(image, transform, int(left), int(top), bool(rng.random() < 0.5))
+
+
+def view_of(
+    image: Image.Image, view: str, transform: Transform, seed: int, index: int
+) -> np.ndarray:
+    """A view by name; a drawn one depends on the seed and the sample alone, not on who decodes."""
+    if view == "center":
+        return center_view(image, transform)
+    return drawn_view(image, transform, np.random.default_rng([seed, index]))
+
+
+def _cut(
+    image: Image.Image, transform: Transform, left: int, top: int, flipped: bool
+) -> np.ndarray:
+    square = image.resize((transform.resize, transform.resize), Image.Resampling.BILINEAR)
+    square = square.crop((left, top, left + transform.crop, top + transform.crop))
+    pixels = np.asarray(square, np.float32) / 255
+    pixels = pixels[:, ::-1] if flipped else pixels
+    return np.ascontiguousarray(((pixels - MEAN) / STD).transpose(2, 0, 1))

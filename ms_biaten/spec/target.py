@@ -1,0 +1,48 @@
+"""The target of a run: its bank and the heads of its sources, checked against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ms_biaten.spec.bank import Bank, check_bank, load_bank
+from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.config import Config
+from ms_biaten.spec.debug import debug_bank, debug_source
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.shapes import Sizes
+from ms_biaten.spec.weights import Arrays, load_heads
+
+
+@dataclass(frozen=True)
+class Target:
+    bank: Bank
+    heads: list[Arrays]
+    sizes: Sizes
+
+
+def open_target(config: Config) -> Target:
+    bench = benchmark(config.data.benchmark)
+    folder = folder_of(config.data.bank, config)
+    if folder:
+        bank, where = load_bank(folder, config.profile.view), str(folder)
+    elif bench.name == "debug":
+        bank, where = debug_bank(config.target, config.profile.view), "the debug benchmark"
+    else:
+        raise UserError("data.bank: not set; pass --set data.bank=FOLDER, see docs/bank.md")
+    check_bank(bank, config, bench.class_count or len(bank.classes), where)
+
+    sizes = Sizes.of(config, len(bank.domains), len(bank.classes))
+    sizes = replace(sizes, raw=bank.features.shape[2])
+    place = folder_of(config.data.sources, config) or (folder and folder / "heads")
+    if bench.name == "debug" and not config.data.sources:
+        heads = [debug_source(domain) for domain in bank.domains]
+    elif place:
+        heads = load_heads(place, bank.domains, bank.classes, sizes.raw, sizes.width)
+    else:
+        raise UserError("data.sources: not set; pass --set data.sources=FOLDER, see docs/bank.md")
+    return Target(bank, heads, replace(sizes, width=len(heads[0]["bottleneck.bias"])))
+
+
+def folder_of(template: str, config: Config) -> Path | None:
+    return Path(template.replace("{target}", config.target)).expanduser() if template else None
