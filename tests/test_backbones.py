@@ -25,8 +25,10 @@ def scrambled(model):
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for tensor in model.state_dict().values():
-            if tensor.is_floating_point():
-                tensor.copy_(torch.rand(tensor.shape, generator=generator) * 0.2 + 0.1)
+            if tensor.ndim > 1:
+                tensor.normal_(generator=generator).div_(tensor[0].numel() ** 0.5)
+            elif tensor.ndim == 1:  # scales, shifts, running statistics
+                tensor.uniform_(0.5, 1.5, generator=generator)
     return model
 
 
