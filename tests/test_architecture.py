@@ -49,6 +49,18 @@ def test_torch_ref_imports_only_the_spec():
                 assert name.startswith("ms_biaten.spec"), (path, name)
 
 
+def test_pickles_are_read_in_one_place_and_only_as_weights():
+    loads = [
+        (path.name, {word.arg: ast.unparse(word.value) for word in node.keywords})
+        for path in MIRROR
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load"
+    ]
+    assert [name for name, _ in loads] == ["checkpoints.py"]
+    assert loads[0][1]["weights_only"] == "True"
+    assert not any("pickle" in imports(path) for path in MIRROR)
+
+
 def test_help_imports_no_framework():
     code = (
         "import sys, ms_biaten.cli\n"

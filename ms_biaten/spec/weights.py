@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from ms_biaten.spec.errors import UserError
 
 Arrays = dict[str, np.ndarray]
+SHOWN = 8  # faults in one message
 
 # MindSpore's name for a tensor of batch normalisation -> PyTorch's.
 TORCH_NAMES = {
@@ -92,16 +94,20 @@ def class_order_fault(stored: Sequence[str], classes: Sequence[str]) -> str:
 def check_arrays(
     arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], where: str
 ) -> None:
-    """A bijection of names and shapes with finite numbers, or an error that lists every fault."""
-    faults = [f"missing {name} {shapes[name]}" for name in shapes if name not in arrays]
-    faults += [f"unexpected {name}" for name in arrays if name not in shapes]
+    """A bijection of names and shapes with finite numbers, or an error that lists the faults."""
+    missing = [f"missing {name} {shapes[name]}" for name in shapes if name not in arrays]
+    unexpected = [f"unexpected {name}" for name in arrays if name not in shapes]
+    wrong = []
     for name in shapes:
         if name in arrays and arrays[name].shape != tuple(shapes[name]):
-            faults.append(f"{name} is {arrays[name].shape}, expected {tuple(shapes[name])}")
+            wrong.append(f"{name} is {arrays[name].shape}, expected {tuple(shapes[name])}")
         elif name in arrays and not np.isfinite(arrays[name]).all():
-            faults.append(f"{name} holds NaN or Inf")
+            wrong.append(f"{name} holds NaN or Inf")
+    # A backbone has hundreds of names: a few faults of each kind tell as much as all of them.
+    faults = [f for row in zip_longest(missing, unexpected, wrong) for f in row if f]
     if faults:
-        raise UserError(f"{where}: {'; '.join(faults)}")
+        more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        raise UserError(f"{where}: {'; '.join(faults[:SHOWN])}{more}")
 
 
 def fold_weight_norm(weight_v: np.ndarray, weight_g: np.ndarray) -> np.ndarray:

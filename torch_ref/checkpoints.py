@@ -1,0 +1,102 @@
+"""Checkpoint files as {name: array}: safetensors, and pickles that hold nothing but tensors.
+
+A pickle can run any code while it is read. `weights_only` reads tensors and plain containers and
+stops at everything else before it runs.
+"""
+
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.files import write_atomically
+
+WRAPPERS = ("model", "state_dict")  # {'model': tensors, 'epoch': 3, ...} of training scripts
+
+
+def read_checkpoint(path):
+    """The tensors of a file by name, as arrays on the CPU; floating point as float32."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"no checkpoint at {path}")
+    tree = read_safetensors(path) if path.suffix == ".safetensors" else read_pickle(path)
+    return {name: as_array(tensor) for name, tensor in unwrap(tree, path).items()}
+
+
+@contextmanager
+def opened(path):
+    try:
+        with safe_open(path, "pt") as file:
+            yield file
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: not a readable safetensors file ({error})") from None
+
+
+def read_safetensors(path):
+    with opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def read_metadata(path):
+    """What a safetensors file says of itself; nothing for other files."""
+    if Path(path).suffix != ".safetensors":
+        return {}
+    with opened(path) as file:
+        return file.metadata() or {}
+
+
+def read_pickle(path):
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged pickle raises whatever its bytes happen to mean
+        foreign = re.search(r"GLOBAL (\S+)", str(error))
+        if foreign:
+            raise UserError(
+                f"{path}: holds {foreign[1]}, which cannot be loaded without running code of the "
+                "file; it was not run. Expected tensors alone: save the state_dict by itself"
+            ) from None
+        raise UserError(
+            f"{path}: not a checkpoint of tensors, or damaged or cut short "
+            f"({type(error).__name__}); copy it again, or save the state_dict anew by torch.save"
+        ) from None
+
+
+def unwrap(tree, path):
+    """The {name: tensor} inside the wrappers of training scripts."""
+    while isinstance(tree, dict):
+        inner = [key for key in WRAPPERS if isinstance(tree.get(key), dict)]
+        if len(inner) > 1:
+            raise UserError(f"{path}: both {' and '.join(inner)} hold weights; save the one to use")
+        if not inner:
+            break
+        tree = tree[inner[0]]
+    if not isinstance(tree, dict):
+        raise UserError(f"{path}: holds a {type(tree).__name__}, expected a dict of tensors")
+    others = [f"{k!r} ({type(v).__name__})" for k, v in tree.items() if not is_named_tensor(k, v)]
+    if others or not tree:
+        what = ", ".join(others[:8]) or "nothing"
+        raise UserError(f"{path}: holds {what}, expected a dict of tensors")
+    return tree
+
+
+def is_named_tensor(name, value):
+    """Neither sparse nor quantised: those have no plain array."""
+    dense = torch.is_tensor(value) and value.layout is torch.strided and not value.is_quantized
+    return isinstance(name, str) and dense
+
+
+def as_array(tensor):
+    tensor = tensor.detach()
+    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+
+
+def write_safetensors(path, arrays, metadata=None):
+    # safetensors writes the memory as it lies: a transposed view would be stored wrongly.
+    laid_out = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    with write_atomically(Path(path)) as file:
+        file.write(save(laid_out, metadata=metadata))
