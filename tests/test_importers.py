@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.weights import load_source, source_shapes
+from ms_biaten.spec.weights import load_heads, source_shapes
 from tests.test_backbones import SWIN, TINY, features, scrambled, tiny_swin
 from torch_ref.backbones import make_backbone
 from torch_ref.checkpoints import read_checkpoint
@@ -315,7 +315,7 @@ def test_a_source_of_ours_survives_the_disk(absolute_position, tmp_path):
     backbone, loaded = load_source_model(folder, "real", SWIN, **options)
     assert torch.equal(features(backbone), features(model))
     same(loaded, arrays)
-    same(load_source(folder / "real.safetensors", source_shapes(96, 5, 7)), arrays)
+    same(load_heads(folder, ["real"], [f"class {c}" for c in range(7)], 96, 5)[0], arrays)
     with safe_open(folder / "real.backbone.safetensors", "pt") as file:
         assert file.metadata() == {"format": "ms_biaten.backbone", "model": SWIN}
     assert "ask for swin_tiny" in fault(load_source_model, folder, "real", "resnet18")

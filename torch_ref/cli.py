@@ -1,12 +1,30 @@
-"""The commands of `spec.commands`, run by PyTorch."""
+"""The commands of `spec.commands`, run by PyTorch, and those that need images and timm."""
 
 import sys
 
 from ms_biaten.spec import commands
 
 
+def add_pretrain(table):
+    from torch_ref import pretrain
+
+    parser = table.add_parser("pretrain", help="train one source model on its labelled images")
+    pretrain.add_options(parser)
+    parser.set_defaults(command=lambda options, *_: pretrain.pretrain_command(options))
+
+
+def add_extract(table):
+    from torch_ref import extract
+
+    parser = table.add_parser("extract", help="target images into a feature bank")
+    extract.add_options(parser)
+    parser.set_defaults(command=lambda options, *_: extract.extract_command(options))
+
+
 def main(arguments=None):
-    return commands.main("python -m torch_ref", "torch_ref.backend", arguments)
+    return commands.main(
+        "python -m torch_ref", "torch_ref.backend", arguments, (add_pretrain, add_extract)
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Each project has its own three files; which project it was is seen from the files that are there.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def shapes_of(heads, raw_width):
     return source_shapes(raw_width, size("bottleneck.bias", "D"), size("fc.bias", "C"))
 
 
-def save_source(folder, domain, backbone_name, backbone, heads):
+def save_source(folder, domain, backbone_name, backbone, heads, classes=None):
     """Writes the heads and the backbone as docs/bank.md describes them."""
     folder = Path(folder)
     check_arrays(heads, shapes_of(heads, width_of(backbone)), f"heads of '{domain}'")
@@ -90,5 +91,12 @@ def save_source(folder, domain, backbone_name, backbone, heads):
         weights,
         {"format": FORMAT, "model": backbone_name},
     )
+    save_heads(folder, domain, heads, classes)
+
+
+def save_heads(folder, domain, heads, classes=None):
+    """`<domain>.safetensors`; the class order, where it is known, travels with it."""
+    folder.mkdir(parents=True, exist_ok=True)
     as_float = {name: np.asarray(array, np.float32) for name, array in heads.items()}
-    write_safetensors(folder / f"{domain}.safetensors", as_float)
+    metadata = {} if classes is None else {"classes": json.dumps(list(classes))}
+    write_safetensors(folder / f"{domain}.safetensors", as_float, metadata)

@@ -1,4 +1,4 @@
-"""An extraction on its way: a folder beside the bank that survives a kill and is renamed at the end.
+"""An extraction on its way: a folder beside the bank that survives a kill, renamed at the end.
 
 <bank>.partial/state.json   what is extracted, with what, how far it came
 <bank>.partial/<view>.npy   (M, N, R), filled from the front
@@ -121,10 +121,13 @@ class Partial:
 
     def _array(self, view: str, mode: Any) -> np.memmap:
         path, plan = self.folder / f"{view}.npy", self.plan
+        open_memmap: Any = np.lib.format.open_memmap  # NumPy leaves it without types
         if mode == "r+":
-            return np.lib.format.open_memmap(path, mode)
-        shape = (len(plan.samples), len(plan.domains), plan.width)
-        return np.lib.format.open_memmap(path, mode, np.dtype(plan.dtype), shape)
+            array: np.memmap = open_memmap(path, mode)
+        else:
+            shape = (len(plan.samples), len(plan.domains), plan.width)
+            array = open_memmap(path, mode, np.dtype(plan.dtype), shape)
+        return array
 
     def _read_state(self) -> dict[str, Any] | None:
         path = self.folder / "state.json"
