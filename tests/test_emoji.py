@@ -8,6 +8,7 @@ import tarfile
 import pytest
 
 from ms_biaten.spec.errors import UserError
+from tests.conftest import ROOT
 from torch_ref.emoji import build as building
 from torch_ref.emoji import iconify, render
 from torch_ref.emoji.__main__ import main
@@ -61,6 +62,15 @@ def test_the_pins_are_complete():
         assert len(chosen.package.sha256) == 64
         assert not chosen.named_like or not SETS[chosen.named_like].named_like
     assert SETS["noto"].package.tarball == "iconify-json-noto-1.2.9.tgz"
+
+
+def test_every_domain_is_free_and_attributed():
+    notice = (ROOT / "NOTICE").read_text()
+    for domain in DOMAINS:
+        package, licence = SETS[domain].package, SETS[domain].licence
+        assert licence in ("Apache-2.0", "CC-BY-4.0", "MIT"), domain  # none that binds features
+        assert f"`{domain}`" in notice
+        assert f"{package.name} {package.version}" in notice
 
 
 def test_a_cached_package_needs_no_npm(tmp_path, monkeypatch):
