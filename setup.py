@@ -20,7 +20,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10,<3.13",
     # configs/ stands at the top of a checkout and travels inside the package.
-    packages=["ms_biaten", "ms_biaten.spec", "ms_biaten.configs", "torch_ref"],
+    packages=["ms_biaten", "ms_biaten.spec", "ms_biaten.configs", "torch_ref", "torch_ref.emoji"],
     package_dir={
         "ms_biaten": "ms_biaten",
         "ms_biaten.configs": "configs",
@@ -37,11 +37,14 @@ setup(
     ],
     extras_require={
         "torch": ["torch>=2.4", "torchvision", "timm>=1.0"],
+        "emoji": ["pillow>=10", "resvg_py>=0.5"],
         "dev": [
             "hypothesis",
             "mypy",
+            "pillow",
             "pytest",
             "pytest-xdist",
+            "resvg_py",
             "ruff",
             "setuptools",
             "wheel",

@@ -13,7 +13,8 @@ from ms_biaten.spec.equations import EQUATIONS
 ROOT = Path(__file__).resolve().parents[1]
 SPEC = sorted((ROOT / "ms_biaten/spec").glob("*.py"))
 OURS = sorted(p for p in (ROOT / "ms_biaten").glob("*.py"))
-MIRROR = sorted((ROOT / "torch_ref").glob("*.py"))
+MIRROR = sorted((ROOT / "torch_ref").rglob("*.py"))
+EMOJI = sorted((ROOT / "torch_ref/emoji").glob("*.py"))
 MIRRORED = ("heads", "attention", "losses", "pseudo_label", "adapt")
 
 
@@ -59,6 +60,15 @@ def test_pickles_are_read_in_one_place_and_only_as_weights():
     assert [name for name, _ in loads] == ["checkpoints.py"]
     assert loads[0][1]["weights_only"] == "True"
     assert not any("pickle" in imports(path) for path in MIRROR)
+
+
+def test_emoji_images_need_no_framework():
+    ours = {"ms_biaten", "torch_ref", "PIL", "resvg_py", "tqdm", "__future__"}
+    for path in EMOJI:
+        for name in imports(path):
+            assert name.split(".")[0] in ours | sys.stdlib_module_names, (path, name)
+            if name.startswith("torch_ref"):
+                assert name.startswith("torch_ref.emoji"), (path, name)
 
 
 def test_help_imports_no_framework():

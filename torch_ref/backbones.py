@@ -30,7 +30,8 @@ def make_backbone(
         add_positions(model, name)
     if weights:
         load_backbone(model, weights, name)
-    return model.eval()
+    # Channels last: convolutions of EfficientNet-Lite0 ran more than twice as fast on a CPU.
+    return model.eval().to(memory_format=torch.channels_last)
 
 
 def feature_width(name, **options):

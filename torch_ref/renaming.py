@@ -26,6 +26,8 @@ def to_timm(arrays, expected, width, where, say):
     arrays = take_prefix(arrays, "backbone.", where, say)  # PMTrans: the rest is its own heads
     if any(k.startswith("layers.1.downsample.") for k in expected):
         arrays = swin_to_timm(arrays, where)
+    if "_conv_stem.weight" in arrays:
+        arrays = efficientnet_to_timm(arrays, expected, where)
     arrays = {k: a for k, a in arrays.items() if k in expected or not k.endswith(RECOMPUTED)}
     check_position(arrays, expected, where)
     return without_linear(arrays, expected, width, where, say)
@@ -61,6 +63,34 @@ def swin_to_timm(arrays, where):
         if name == "absolute_pos_embed":
             return POSITION
         return re.sub(r"^layers\.(\d+)\.downsample\.", later, name)
+
+    return renamed(arrays, rename, where)
+
+
+# Inside a block of EfficientNet: with an expansion first, or, in the first stage, without one.
+EXPANDED = {"_expand_conv": "conv_pw", "_bn0": "bn1", "_depthwise_conv": "conv_dw", "_bn1": "bn2"}
+EXPANDED |= {"_project_conv": "conv_pwl", "_bn2": "bn3"}
+PLAIN = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
+AROUND = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2"}
+AROUND |= {"_fc": "classifier"}
+
+
+def efficientnet_to_timm(arrays, expected, where):
+    """The efficientnet-pytorch packages number blocks throughout, timm within each stage."""
+    places = {re.match(r"blocks\.(\d+)\.(\d+)", k) for k in expected} - {None}
+    order = sorted({(int(place[1]), int(place[2])) for place in places})
+    expanded = {k.split(".")[1] for k in arrays if k.endswith("_expand_conv.weight")}
+
+    def rename(name):
+        first, *rest = name.split(".")
+        if first != "_blocks" or len(rest) < 2 or not rest[0].isdigit():
+            return ".".join([AROUND.get(first, first), *rest])
+        number, part, *tail = rest
+        if int(number) >= len(order):
+            return name  # a deeper model: an unexpected key to the strict check
+        stage, index = order[int(number)]
+        table = EXPANDED if number in expanded else PLAIN
+        return ".".join(["blocks", str(stage), str(index), table.get(part, part), *tail])
 
     return renamed(arrays, rename, where)
 
