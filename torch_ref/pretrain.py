@@ -248,7 +248,7 @@ def pretrain_command(options):
     identity |= {"start": weights_digest(backbone), "images": str(len(images))}
     options.output.mkdir(parents=True, exist_ok=True)
     state_file = options.output / f"{options.domain}.state.pt"
-    model.to(options.place)
+    model.to(options.place, memory_format=torch.channels_last)  # see extract
     lines = pretrain(model, images, transform, options, state_file, identity)
     save_source(
         options.output, options.domain, options.backbone, model.backbone, model.heads(), classes
