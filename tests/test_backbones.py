@@ -198,6 +198,11 @@ def test_the_symptom_brings_the_shim(tmp_path, command):
     ],
 )
 def test_other_troubles_are_not_hidden(code, error, tmp_path, command):
-    done = command("-c", USE, cwd=tmp_path, **fake_timm(tmp_path, code))
-    assert done.returncode == 1
+    use = (
+        "from torch_ref.torchvision_shim import import_timm, shim_used\n"
+        "try: import_timm()\n"
+        "finally: print(shim_used())"
+    )
+    done = command("-c", use, cwd=tmp_path, **fake_timm(tmp_path, code))
+    assert (done.returncode, done.stdout) == (1, "False\n")
     assert error in done.stderr.splitlines()[-1]

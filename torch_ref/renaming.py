@@ -4,8 +4,6 @@ Every function takes {name: array} and returns a new one; none needs torch. What
 told through `say`, so that nothing vanishes silently.
 """
 
-import re
-
 from ms_biaten.spec.errors import UserError
 
 # Both follow from the window and the image size; timm computes them when the model is built.
@@ -56,13 +54,13 @@ def swin_to_timm(arrays, where):
     """
     old = any(k.startswith("layers.0.downsample.") for k in arrays)
 
-    def later(stage):
-        return f"layers.{int(stage[1]) + old}.downsample."
-
     def rename(name):
-        if name == "absolute_pos_embed":
-            return POSITION
-        return re.sub(r"^layers\.(\d+)\.downsample\.", later, name)
+        match name.split("."):
+            case ["absolute_pos_embed"]:
+                return POSITION
+            case ["layers", stage, "downsample", *rest] if old and stage.isdecimal():
+                return ".".join(["layers", str(int(stage) + 1), "downsample", *rest])
+        return name
 
     return renamed(arrays, rename, where)
 
