@@ -25,7 +25,7 @@ class EmojiSet:
 
     `named_like` is the set whose code points hold here, too: some packages have names but no table
     of code points, and the sets share their names. `misnamed` are the code points where a name
-    means another thing here; all were compared by eye.
+    means another thing here, found by looking at both sets side by side.
     """
 
     package: Package
