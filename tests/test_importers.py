@@ -363,3 +363,36 @@ def test_a_folder_with_no_source_or_two_is_told(tmp_path):
     write_release(tmp_path, tiny_swin(), heads())
     save_source(tmp_path, "clipart", SWIN, tiny_swin(), heads())
     assert "are both there" in fault(load_source_model, tmp_path, "clipart", SWIN)
+
+
+def old_efficientnet(state):
+    """timm's EfficientNet-Lite under the names of the efficientnet-pytorch packages."""
+    blocks = list(dict.fromkeys(tuple(k.split(".")[1:3]) for k in state if k.startswith("blocks.")))
+    around = {"conv_stem": "_conv_stem", "bn1": "_bn0", "conv_head": "_conv_head", "bn2": "_bn1"}
+    deep = {"conv_pw": "_expand_conv", "bn1": "_bn0", "conv_dw": "_depthwise_conv", "bn2": "_bn1"}
+    deep |= {"conv_pwl": "_project_conv", "bn3": "_bn2"}
+    flat = {"conv_dw": "_depthwise_conv", "bn1": "_bn1", "conv_pw": "_project_conv", "bn2": "_bn2"}
+    result = {}
+    for name, tensor in state.items():
+        first, *rest = name.split(".")
+        if first == "blocks":
+            stage, index, part, *tail = rest
+            names = deep if f"blocks.{stage}.{index}.conv_pwl.weight" in state else flat
+            number = str(blocks.index((stage, index)))
+            result[".".join(["_blocks", number, names[part], *tail])] = tensor
+        else:
+            result[".".join([around[first], *rest])] = tensor
+    return result
+
+
+def test_efficientnet_lite_of_the_package_index(tmp_path):
+    name = "tf_efficientnet_lite0"
+    model = scrambled(make_backbone(name, image_size=32))
+    foreign = {**old_efficientnet(model.state_dict()), "_fc.weight": torch.zeros(9, 1280)}
+    torch.save({**foreign, "_fc.bias": torch.zeros(9)}, tmp_path / "lite0.pth")
+    loaded = make_backbone(name, weights=tmp_path / "lite0.pth", image_size=32)
+    assert torch.equal(features(loaded), features(model))
+    foreign["_blocks.16._bn1.weight"] = torch.zeros(9)  # one block more than the model has
+    torch.save(foreign, tmp_path / "deeper.pth")
+    line = fault(make_backbone, name, weights=tmp_path / "deeper.pth", image_size=32)
+    assert "unexpected _blocks.16._bn1.weight" in line

@@ -75,8 +75,8 @@ AROUND |= {"_fc": "classifier"}
 
 def efficientnet_to_timm(arrays, expected, where):
     """The efficientnet-pytorch packages number blocks throughout, timm within each stage."""
-    places = {re.match(r"blocks\.(\d+)\.(\d+)", k) for k in expected} - {None}
-    order = sorted({(int(place[1]), int(place[2])) for place in places})
+    places = {tuple(k.split(".")[1:3]) for k in expected if k.startswith("blocks.")}
+    order = sorted((int(stage), int(index)) for stage, index in places)
     expanded = {k.split(".")[1] for k in arrays if k.endswith("_expand_conv.weight")}
 
     def rename(name):
