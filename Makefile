@@ -1,15 +1,16 @@
 # make train   adapt on the shipped benchmark      make test    lint, types, all tests
-# make parity  worst error of each parity case     make clean   remove the virtual environment
+# make parity  worst error of each parity case     make emoji   build the emoji benchmark anew
+# make clean   remove the virtual environment
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: train test lint parity clean
+.PHONY: train test lint parity emoji clean
 
 train: $(VENV)/.base
-	$(BIN)/python ms_biaten/train.py $(ARGS)
+	$(BIN)/python ms_biaten/train.py --controls $(ARGS)
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
@@ -18,6 +19,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+emoji: $(VENV)/.dev
+	$(INSTALL) --editable '.[torch,emoji]'
+	$(BIN)/python torch_ref/build_emoji.py $(ARGS)
 
 parity: $(VENV)/.dev
 	$(BIN)/python -m parity_tests $(ARGS)

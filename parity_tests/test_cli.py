@@ -62,7 +62,7 @@ def compare(one, other):
 
 @pytest.mark.parametrize("profile", ["paper", "official"])
 def test_both_command_lines_agree(tmp_path, profile):
-    arguments = ["--set", "train.epochs=3", "--profile", profile]
+    arguments = ["--config", "debug", "--set", "train.epochs=3", "--profile", profile]
     for framework in SCRIPTS:
         start(framework, tmp_path, *arguments, "--output", framework)
     compare(tmp_path / "mindspore", tmp_path / "torch")
@@ -76,7 +76,7 @@ class StoppedError(Exception):
 def test_one_framework_resumes_the_others_run(tmp_path, monkeypatch, first, second):
     """Stopped in its second epoch, a run goes on in the other framework to the same end."""
     monkeypatch.chdir(tmp_path)
-    settings = ["--set", "train.epochs=3", "--set", "run.mode=pynative"]
+    settings = ["--config", "debug", "--set", "train.epochs=3", "--set", "run.mode=pynative"]
     assert MAINS[first](["train", *settings, "--output", "whole"]) == 0
     original, count = ADAPTERS[first].step, iter(range(100))
 

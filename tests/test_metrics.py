@@ -63,5 +63,5 @@ def test_baselines():
     found = survey.baselines(("a", "b", "c"), np.arange(4))
     assert found["source a"] == 100.0
     assert found["source b"] == 0.0
-    assert found["avg_ens"] == 100.0
+    assert found["AVG-ENS"] == 100.0
     assert survey.baselines(("a", "b", "c"), None) == {}

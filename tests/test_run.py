@@ -49,7 +49,7 @@ def test_a_run_leaves_its_folder(folder, capsys):
         "source dawn",
         "source noon",
         "source dusk",
-        "avg_ens",
+        "AVG-ENS",
     }
     assert [line["one_hot"] for line in lines[1:3]] == [False, True]
     assert {"loss", "accuracy", "label_accuracy", "beta"} <= lines[1].keys()
@@ -101,7 +101,8 @@ def kill_after_the_first_epoch(arguments, cwd):
 
 
 def test_processes_agree_to_the_last_bit_and_a_killed_one_resumes(folder, command):
-    script, epochs = ROOT / "ms_biaten/train.py", ["--set", "train.epochs=4"]
+    script = ROOT / "ms_biaten/train.py"
+    epochs = ["--config", "debug", "--set", "train.epochs=4"]
     for name in ("one", "two"):
         done = command(script, *epochs, "--output", name, cwd=folder)
         assert done.returncode == 0, done.stderr
@@ -220,8 +221,8 @@ def test_a_target_without_labels(folder, capsys):
     assert all("accuracy" not in line for line in lines)
     assert all(np.isfinite([line[k] for k in ("entropy", "im", "snd")]).all() for line in lines)
     output = capsys.readouterr().out
-    assert "no target labels" in output
-    assert "accuracy" not in output
+    assert "no target labels: no accuracy" in output
+    assert "SND" in output
     assert (folder / "run/predictions.csv").is_file()
 
 
@@ -267,9 +268,22 @@ def test_controls_train_nothing(folder, method):
     assert [line["kind"] for line in lines] == ["start", "final"]
     start, final = lines
     if method == "avg_ens":
-        assert final["accuracy"] == start["baselines"]["avg_ens"]
+        assert final["accuracy"] == start["baselines"]["AVG-ENS"]
     else:
-        assert final["accuracy"] > start["baselines"]["avg_ens"]
+        assert final["accuracy"] > start["baselines"]["AVG-ENS"]
+
+
+def test_controls_stand_in_one_table(folder, capsys):
+    assert train("--output", "run", "--controls") == 0
+    table = capsys.readouterr().out.split("\n\n")[-1].splitlines()
+    names = [line[:16].strip() for line in table[1:9]]
+    assert names[:4] == ["source dawn", "source noon", "source dusk", "AVG-ENS"]
+    assert names[4:] == ["BN re-estimated", "uniform weights", "ATEN", "Bi-ATEN"]
+    for method in ("bn_only", "uniform", "aten"):
+        assert results(folder / "run/controls" / method)[-1]["kind"] == "final"
+    before = (folder / "run/controls/aten/results.jsonl").read_text()
+    assert main(["train", "--resume", "run", "--controls"]) == 0  # finished: only the table
+    assert (folder / "run/controls/aten/results.jsonl").read_text() == before
 
 
 def test_uniform_weights_stay_uniform(folder):

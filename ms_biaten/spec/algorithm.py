@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,7 +42,13 @@ class Engine(Protocol):
     def load(self, arrays: Arrays) -> None: ...
 
 
-def run(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) -> None:
+def run(
+    engine: Engine,
+    bank: Bank,
+    folder: RunFolder,
+    about: dict[str, Any],
+    say: Callable[[str], None] = console.say,
+) -> None:
     """Trains, or goes on training, to the final line of `results.jsonl`."""
     config = folder.config
     if config.run.select == "oracle" and bank.labels is None:
@@ -55,10 +61,11 @@ def run(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) ->
         arrays, position = folder.load_checkpoint()
         engine.load(arrays)
         folder.rewind(position["epoch"])
-        console.say(f"resumed after epoch {position['epoch']} of {epochs}")
+        say(f"resumed after epoch {position['epoch']} of {epochs}")
     else:
         position = {"epoch": 0, "step": 0, "seed": config.run.seed, "best": None}
-        survey = begin(engine, bank, folder, about, epochs)
+        survey = begin(engine, bank, folder, about)
+        say(console.epoch_line(folder.lines[0], epochs))
 
     for epoch in range(position["epoch"], epochs):
         line, survey, labels = train_epoch(engine, bank, folder, epoch)
@@ -69,7 +76,7 @@ def run(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) ->
             folder.save_checkpoint(arrays, position, "best")
         folder.write(line)
         folder.save_checkpoint(arrays, position)
-        console.say(console.epoch_line(line, epochs))
+        say(console.epoch_line(line, epochs))
 
     if config.run.select != "last" and epochs:
         arrays, position = folder.load_checkpoint("best")
@@ -80,9 +87,7 @@ def run(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) ->
     finish(engine, bank, folder, position["epoch"], survey, started)
 
 
-def begin(
-    engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any], epochs: int
-) -> Survey:
+def begin(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) -> Survey:
     """The first survey: how good the sources are before anything is trained."""
     size = folder.config.run.eval_batch
     survey = take_survey(engine, bank, size)
@@ -93,7 +98,6 @@ def begin(
     folder.lines = []
     measures = survey.measures(bank.labels)
     folder.write({"kind": "start", "epoch": 0, **about, "baselines": baselines, **measures})
-    console.say(console.epoch_line(folder.lines[0], epochs))
     return survey
 
 
@@ -130,7 +134,7 @@ def train_epoch(
     config = folder.config
     train, size = config.train, config.run.eval_batch
     per_epoch = len(batch_starts(len(bank), train.batch_size))
-    one_hot = is_one_hot(config, epoch)
+    one_hot = config.method != "bi_aten" or is_one_hot(config, epoch)
     started = time.monotonic()
 
     memory = engine.relabel(bank.chunks(size))

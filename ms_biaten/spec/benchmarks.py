@@ -39,6 +39,7 @@ class Benchmark:
 BENCHMARKS = {
     b.name: b
     for b in (
+        Benchmark("emoji", "Emoji", ("noto", "twemoji", "fluent", "contrast", "monotone"), 12),
         Benchmark("debug", "Debug (synthetic)", ("dawn", "noon", "dusk", "night"), 7),
         Benchmark(
             "domainnet",

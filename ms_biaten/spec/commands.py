@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import platform
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import ms_biaten
-from ms_biaten.spec import algorithm, console
-from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.benchmarks import benchmark
-from ms_biaten.spec.config import Config
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
-from ms_biaten.spec.loading import load_config
-from ms_biaten.spec.run import RunFolder
-from ms_biaten.spec.shapes import Sizes, attention_shapes, initial_attention
-from ms_biaten.spec.target import open_target
+from ms_biaten.spec.shapes import Sizes, attention_shapes
+from ms_biaten.spec.training import config_of, train_command
 from ms_biaten.spec.weights import source_shapes, stack_sources
 
 Adder = Callable[[Any], None]
@@ -44,6 +37,9 @@ def main(
     except (RunError, OSError) as error:  # OSError: a full disk, a folder that went away
         print(f"{program}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"{program}: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -64,6 +60,11 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
         const="",
         metavar="RUN",
         help="go on with the run in RUN, or in --output where RUN is left out",
+    )
+    train.add_argument(
+        "--controls",
+        action="store_true",
+        help="also run the other methods and controls, for one table of all",
     )
     train.set_defaults(command=train_command)
 
@@ -86,83 +87,6 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="for example train.lr=0.01"
     )
-
-
-def config_of(options: argparse.Namespace) -> Config:
-    places = {f"run.{key}": getattr(options, key, None) for key in ("device", "seed", "output")}
-    return load_config(
-        options.config or "debug",
-        target=options.target,
-        profile=options.profile,
-        overrides=options.set,
-        settings={"method": options.method, **places},
-    )
-
-
-# -- train ------------------------------------------------------------------------------------
-
-
-def train_command(options: argparse.Namespace, backend: str, program: str) -> None:
-    folder = None
-    if options.resume is not None:
-        folder = open_for_resume(options)
-    config = folder.config if folder else config_of(options)
-
-    target = open_target(config)
-    framework = importlib.import_module(backend)
-    framework.prepare(config)
-    arrays = {**stack_sources(target.heads), **initial_attention(config, target.sizes)}
-    engine = framework.Adapter(config, target.sizes, arrays)
-    bank = target.bank
-
-    folder = folder or RunFolder.create(config)
-    about = {
-        "versions": {
-            "ms_biaten": ms_biaten.__version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            **framework.versions(),
-        },
-        "trained_parameters": engine.parameter_count(),
-    }
-    introduce(config, bank, about)
-    if folder.lines and folder.lines[-1]["kind"] == "final":
-        console.say("this run is finished already")
-    else:
-        try:
-            algorithm.run(engine, bank, folder, about)
-        except KeyboardInterrupt:
-            console.say(f"stopped; go on with: {program} train --resume {folder.path}")
-            sys.exit(130)
-    console.say("")
-    console.say(console.final_table(folder.lines, config.method, bank.domains))
-    console.say(f"run folder: {folder.path}  (results.jsonl, predictions.csv, checkpoints/)")
-
-
-def open_for_resume(options: argparse.Namespace) -> RunFolder:
-    place = options.resume or options.output
-    if not place:
-        raise UserError("--resume: name the run, --resume RUN, or pass its --output")
-    given = (options.config, options.target, options.method, options.profile, options.seed)
-    config = None
-    if options.set or options.device or any(value is not None for value in given):
-        config = config_of(options)
-    return RunFolder.reopen(Path(place), config)
-
-
-def introduce(config: Config, bank: Bank, about: dict[str, Any]) -> None:
-    versions = about["versions"]
-    name = versions["framework"]
-    console.say(
-        f"{console.METHOD_TITLES[config.method]} ({config.profile.name} profile) on "
-        f"{config.data.benchmark}: {', '.join(bank.domains)} -> {config.target}; "
-        f"{len(bank)} samples, {len(bank.classes)} classes, "
-        f"{about['trained_parameters']:,} trained parameters; "
-        f"{name} {versions[name]} on {config.run.device}"
-    )
-
-
-# -- params and equations ---------------------------------------------------------------------
 
 
 def params_command(options: argparse.Namespace, backend: str, program: str) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-METHOD_TITLES = {
-    "bi_aten": "Bi-ATEN",
-    "aten": "ATEN",
-    "uniform": "uniform weights, same losses",
+METHOD_TITLES = {  # in the order of a table
     "avg_ens": "AVG-ENS",
-    "bn_only": "BN re-estimated, nothing trained",
+    "bn_only": "BN re-estimated",
+    "uniform": "uniform weights",
+    "aten": "ATEN",
+    "bi_aten": "Bi-ATEN",
 }
 
 
@@ -32,26 +32,38 @@ def epoch_line(line: dict[str, Any], epochs: int) -> str:
     return "  ".join(parts)
 
 
-def final_table(lines: list[dict[str, Any]], method: str, domains: tuple[str, ...]) -> str:
-    """Each source alone, their average, the adapted model: accuracy, or its label-free measures."""
+def final_table(runs: dict[str, list[dict[str, Any]]], domains: tuple[str, ...]) -> str:
+    """Each source alone, their average, each method: accuracy, or measures that need no labels.
+
+    `runs` are the results of the methods that ran; the first is the one that was asked for.
+    """
+    lines = next(iter(runs.values()))
     start, final = lines[0], lines[-1]
-    title = METHOD_TITLES[method]
-    weights = ", ".join(f"{d} {w:.2f}" for d, w in zip(domains, final["beta"], strict=True))
-    rule = f"{final['rule']} epoch"
-    if final["rule"] not in ("last", "oracle"):
-        rule = f"best {final['rule']}, label-free"
-    if final["oracle"]:
-        rule = "ORACLE: chosen with the target's labels, not a fair result"
-    rows = [(name, value) for name, value in start["baselines"].items()]
+    finals = {METHOD_TITLES[m]: runs[m][-1] for m in METHOD_TITLES if m in runs}
     if "accuracy" in final:
-        rows.append((title, final["accuracy"]))
-        width = max(len(name) for name, _ in rows)
-        text = [f"{'':{width}}  accuracy"]
-        text += [f"{name:{width}}  {value:8.1f}" for name, value in rows]
+        heads = ["accuracy"]
+        rows = [(name, [value]) for name, value in start["baselines"].items()]
+        rows += [(name, [line["accuracy"]]) for name, line in finals.items()]
     else:
-        text = [
-            f"{title}: no target labels; entropy {final['entropy']:.3f}, IM {final['im']:.3f}, "
-            f"SND {final['snd']:.3f}"
-        ]
-    text.append(f"selected: epoch {final['selected_epoch']} ({rule}); mean weights: {weights}")
+        heads = ["entropy", "IM", "SND"]
+        rows = [(name, [ln["entropy"], ln["im"], ln["snd"]]) for name, ln in finals.items()]
+    width = max(len(name) for name, _ in rows)
+    digits = 1 if "accuracy" in final else 3
+    text = [f"{'':{width}}" + "".join(f"{head:>10}" for head in heads)]
+    text += [
+        f"{name:{width}}" + "".join(f"{v:10.{digits}f}" for v in values) for name, values in rows
+    ]
+    if "accuracy" not in final:
+        text.append("no target labels: no accuracy")
+    weights = ", ".join(f"{d} {w:.2f}" for d, w in zip(domains, final["beta"], strict=True))
+    text.append(f"selected: epoch {final['selected_epoch']} ({rule_of(final)})")
+    text.append(f"mean weights: {weights}")
     return "\n".join(text)
+
+
+def rule_of(final: dict[str, Any]) -> str:
+    if final["oracle"]:
+        return "ORACLE: chosen with the target's labels, not a fair result"
+    if final["rule"] == "last":
+        return "last epoch"
+    return f"best {final['rule']}, label-free"

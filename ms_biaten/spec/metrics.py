@@ -72,7 +72,7 @@ class Survey:
             f"source {domain}": accuracy(self.own_predicted[:, i], labels)
             for i, domain in enumerate(domains)
         }
-        return {**single, "avg_ens": accuracy(self.average_predicted, labels)}
+        return {**single, "AVG-ENS": accuracy(self.average_predicted, labels)}
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

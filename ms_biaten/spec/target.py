@@ -24,6 +24,8 @@ class Target:
 def open_target(config: Config) -> Target:
     bench = benchmark(config.data.benchmark)
     folder = folder_of(config.data.bank, config)
+    if folder and bench.name == "emoji" and not folder.exists():
+        raise UserError(f"no bank of target '{config.target}' at {folder}; `make emoji` builds it")
     if folder:
         bank, where = load_bank(folder, config.profile.view), str(folder)
     elif bench.name == "debug":
@@ -45,4 +47,9 @@ def open_target(config: Config) -> Target:
 
 
 def folder_of(template: str, config: Config) -> Path | None:
-    return Path(template.replace("{target}", config.target)).expanduser() if template else None
+    """`{target}` is the target's name, `{shipped}` the data inside this package."""
+    if not template:
+        return None
+    shipped = str(Path(__file__).resolve().parents[1] / "data")
+    text = template.replace("{target}", config.target).replace("{shipped}", shipped)
+    return Path(text).expanduser()

@@ -37,7 +37,7 @@ def npm_pack(package: Package, destination: Path) -> None:
     specifier = f"{package.name}@{package.version}"
     by_hand = f"or put {package.tarball} into {destination.parent.parent} yourself"
     command = ["npm", "pack", specifier, "--ignore-scripts", "--loglevel=error"]
-    command += ["--fetch-retries=1", f"--pack-destination={destination.parent}"]
+    command += ["--fetch-retries=1", "--pack-destination=."]  # the folder it runs in
     try:
         done = subprocess.run(
             command, cwd=destination.parent, capture_output=True, text=True, timeout=NPM_SECONDS
