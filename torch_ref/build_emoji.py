@@ -11,8 +11,8 @@ from pathlib import Path
 if __name__ == "__main__":  # run as a file, Python puts this folder first
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-import ms_biaten
 from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.target import SHIPPED
 from torch_ref.cli import main as torch_ref_command
 from torch_ref.emoji.__main__ import main as draw_images
 
@@ -53,9 +53,8 @@ def steps(root, banks):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="make emoji", description=__doc__)
     parser.add_argument("--root", type=Path, default=Path("data/emoji"), help="images and sources")
-    shipped = Path(ms_biaten.__file__).parent / "data" / "emoji"
     parser.add_argument(
-        "--banks", type=Path, default=shipped, help="where configs/emoji.yaml looks"
+        "--banks", type=Path, default=SHIPPED / "emoji", help="where configs/emoji.yaml looks"
     )
     parser.add_argument("--workers", default="2", help="processes that decode images")
     options = parser.parse_args(arguments)

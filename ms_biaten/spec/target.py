@@ -46,10 +46,12 @@ def open_target(config: Config) -> Target:
     return Target(bank, heads, replace(sizes, width=len(heads[0]["bottleneck.bias"])))
 
 
+SHIPPED = Path(__file__).resolve().parents[1] / "data"
+
+
 def folder_of(template: str, config: Config) -> Path | None:
     """`{target}` is the target's name, `{shipped}` the data inside this package."""
     if not template:
         return None
-    shipped = str(Path(__file__).resolve().parents[1] / "data")
-    text = template.replace("{target}", config.target).replace("{shipped}", shipped)
+    text = template.replace("{target}", config.target).replace("{shipped}", str(SHIPPED))
     return Path(text).expanduser()
