@@ -7,6 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from ms_biaten.spec.errors import UserError
 from tests.conftest import ROOT
@@ -244,30 +245,24 @@ def task(path, body, size=16):
     return render.Task("tiny, emoji x", iconify.to_svg(drawing, size), path, size)
 
 
-@pytest.fixture
-def pillow():
-    pytest.importorskip("resvg_py")
-    return pytest.importorskip("PIL.Image")
-
-
-def test_a_drawing_stands_on_white(tmp_path, pillow):
+def test_a_drawing_stands_on_white(tmp_path):
     job = task(tmp_path / "x.png", SQUARE.format("red"))
     assert render.render_all([job], 1) == 1
-    image = pillow.open(job.path)
+    image = Image.open(job.path)
     assert (image.size, image.mode) == ((16, 16), "RGB")
     assert image.getpixel((0, 0)) == (255, 255, 255)
     assert image.getpixel((8, 8)) == (255, 0, 0)
 
 
-def test_a_flip_mirrors_the_drawing(tmp_path, pillow):
+def test_a_flip_mirrors_the_drawing(tmp_path):
     left = iconify.Drawing('<path d="M0 0h4v8H0z" fill="blue"/>', 0, 0, 8, 8, h_flip=True)
     render.render(render.Task("", iconify.to_svg(left, 8), tmp_path / "x.png", 8))
-    image = pillow.open(tmp_path / "x.png")
+    image = Image.open(tmp_path / "x.png")
     assert image.getpixel((1, 4)) == (255, 255, 255)
     assert image.getpixel((6, 4)) == (0, 0, 255)
 
 
-def test_only_what_is_missing_or_bad_is_drawn_again(tmp_path, pillow):
+def test_only_what_is_missing_or_bad_is_drawn_again(tmp_path):
     jobs = [task(tmp_path / f"{n}.png", SQUARE.format("red")) for n in range(3)]
     assert render.render_all(jobs, 1) == 3
     assert render.render_all(jobs, 1) == 0
@@ -281,7 +276,7 @@ def test_only_what_is_missing_or_bad_is_drawn_again(tmp_path, pillow):
 
 
 @pytest.mark.parametrize("body", ["<path", '<path d="M0 0h1v1z" fill="white"/>'])
-def test_a_bad_drawing_is_named_and_leaves_nothing(tmp_path, pillow, body):
+def test_a_bad_drawing_is_named_and_leaves_nothing(tmp_path, body):
     with pytest.raises(UserError, match="tiny, emoji x: "):
         render.render_all([task(tmp_path / "x.png", body)], 1)
     assert list(tmp_path.iterdir()) == []
@@ -307,7 +302,7 @@ def tiny_world(tmp_path, monkeypatch):
     return ["--root", str(tmp_path / "out"), "--cache", str(cache), "--domains", "one,two"]
 
 
-def test_the_command_makes_images_and_lists(tiny_world, tmp_path, pillow, capsys):
+def test_the_command_makes_images_and_lists(tiny_world, tmp_path, capsys):
     arguments = [*tiny_world, "--size", "16", "--sheet", str(tmp_path / "sheet.png")]
     assert main(arguments) == 0
     assert "6 images" in capsys.readouterr().out
@@ -328,7 +323,7 @@ def test_the_command_makes_images_and_lists(tiny_world, tmp_path, pillow, capsys
     assert "0 of them new" in capsys.readouterr().out
 
 
-def test_processes_draw_the_same(tiny_world, tmp_path, pillow):
+def test_processes_draw_the_same(tiny_world, tmp_path):
     assert main([*tiny_world, "--size", "16", "--processes", "1"]) == 0
     first = {p: p.read_bytes() for p in (tmp_path / "out").rglob("*.png")}
     for path in first:

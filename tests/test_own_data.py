@@ -146,6 +146,13 @@ def test_the_bank_holds_the_backbones_features(at, tmp_path):
         assert loaded.features[7, place] == pytest.approx(expected, abs=2e-3)
 
 
+def test_a_feature_that_float16_cannot_hold_is_told(at, tmp_path, monkeypatch, capsys):
+    original = torch_ref.extract.features_of
+    monkeypatch.setattr(torch_ref.extract, "features_of", lambda *a: 1e6 + original(*a))
+    assert torch_main([*EXTRACT, "--output", str(tmp_path / "bank"), "--dtype", "float16"]) == 1
+    assert "does not fit float16" in capsys.readouterr().err
+
+
 def test_labels_come_from_folders_or_a_list(at, tmp_path):
     assert torch_main([*EXTRACT, "--labelled", "--output", str(tmp_path / "folders")]) == 0
     assert load_bank(tmp_path / "folders").labels.tolist() == [0] * 12 + [1] * 12 + [2] * 12

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ms_biaten.spec.bank import Bank, read_manifest, write_manifest
-from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.files import write_atomically
 
 
@@ -77,9 +77,16 @@ class Partial:
             self.bad = {int(row): why for row, why in state["bad"].items()}
             self.arrays = {view: self._array(view, "r+") for view in plan.views}
 
-    def put(self, rows: slice, features: Mapping[str, np.ndarray]) -> None:
+    def put(self, rows: slice | np.ndarray, features: Mapping[str, np.ndarray]) -> None:
         for view, values in features.items():
-            self.arrays[view][rows] = values
+            with np.errstate(over="ignore"):  # told below, in our words
+                stored = values.astype(self.plan.dtype)
+            if not np.isfinite(stored).all():
+                raise RunError(
+                    f"a feature as large as {np.abs(values).max():.3g} does not fit "
+                    f"{self.plan.dtype}; delete {self.folder} and extract with --dtype float32"
+                )
+            self.arrays[view][rows] = stored
 
     def save(self) -> None:
         """Features first, then how far they reach: the state never promises too much."""
