@@ -32,7 +32,7 @@ def refused(capsys, *arguments):
         (["--profile", "offical"], "did you mean 'official'?"),
         (["--config", "missing.yaml"], "config 'missing.yaml' is not a file"),
         (["--config", "domainnet"], "data.bank: not set"),
-        (["--config", "emoji", "--target", "fluent"], "make emoji"),
+        (["--config", "emoji", "--set", "data.bank=nowhere/{target}"], "`make emoji` builds it"),
         (["--set", "data.bank=nowhere"], "no feature bank at nowhere"),
         (["--set", "data.sources=nowhere"], "no source heads at nowhere/dawn.safetensors"),
         (["--set", "train.batch_size=2000"], "2000 is larger than the target set (1000 samples)"),
