@@ -55,5 +55,10 @@ setup(
             "types-tqdm",
         ],
     },
-    entry_points={"console_scripts": ["ms-biaten=ms_biaten.cli:main"]},
+    entry_points={
+        "console_scripts": [
+            "ms-biaten=ms_biaten.cli:main",
+            "ms-biaten-torch=torch_ref.cli:main",  # train, params, and pretrain, extract
+        ]
+    },
 )

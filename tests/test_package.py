@@ -40,6 +40,14 @@ def test_the_wheel_carries_the_configs(wheel):
     assert not any(name.startswith(("tests", "parity_tests", "configs")) for name in names)
 
 
+def test_the_wheel_installs_both_commands(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (n for n in archive.namelist() if n.endswith("entry_points.txt"))
+    text = archive.read(name).decode()
+    assert "ms-biaten = ms_biaten.cli:main" in text
+    assert "ms-biaten-torch = torch_ref.cli:main" in text
+
+
 def test_an_installed_copy_finds_its_configs(wheel, tmp_path, command):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
