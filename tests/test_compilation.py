@@ -4,7 +4,6 @@ import pytest
 from mindspore.graph.api import ms_compile_cache
 
 from parity_tests.trajectory import make_adapter, small_bank, trajectory_config
-from tests.test_properties import call  # noqa: F401  (prepares the device)
 
 
 @pytest.mark.parametrize("profile", ["paper", "official"])
