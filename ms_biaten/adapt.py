@@ -39,7 +39,9 @@ class Model(nn.Cell):
 
 def clip_gradients(gradients, limit):
     """Scales all gradients to a joint length of at most `limit`; returns them and the length."""
-    length = ops.sqrt(ops.stack([ops.square(g).sum() for g in gradients]).sum())
+    # As products: MindSpore sums millions of numbers several times slower than it multiplies them.
+    squared = [ops.matmul(g.reshape(1, -1), g.reshape(-1, 1)) for g in gradients]
+    length = ops.sqrt(ops.cat(squared).sum())
     scale = ops.minimum(limit / (length + 1e-6), 1.0)
     return [g * scale for g in gradients], length
 

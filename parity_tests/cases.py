@@ -141,6 +141,22 @@ CASES = [
     ),
     *(
         Case(
+            f"{form}_similarity-{name}",
+            "Eq. (2)",
+            f"attention.{form}_similarity",
+            arrays(
+                features=normal(N, B, H, E),
+                outputs=normal(B, N, N, C),
+                weight=normal(groups, C, H * E),
+                bias=normal(groups, 1, H * E),
+            ),
+            ("features", "outputs", "weight", "bias"),
+        )
+        for form in ("keyed", "keyless")
+        for name, groups in (("per_domain", N), ("shared", 1))
+    ),
+    *(
+        Case(
             f"intra_weights-{heads}-{temperature}",
             "Eq. (3)",
             "attention.intra_weights",

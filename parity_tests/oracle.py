@@ -59,6 +59,12 @@ def intra_similarity(features, outputs):
     return result
 
 
+def keyed_similarity(features, outputs, weight, bias):
+    return intra_similarity(features, output_keys(outputs, weight, bias, features.shape[2]))
+
+
+keyless_similarity = keyed_similarity
+
 HEADS = {
     "mean_then_softmax": lambda s, temperature: softmax(s.mean(-1) / temperature),
     "softmax_then_mean": lambda s, temperature: softmax(s / temperature, -2).mean(-1),

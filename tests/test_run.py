@@ -17,6 +17,7 @@ from ms_biaten.spec import algorithm
 from ms_biaten.spec.bank import save_bank
 from ms_biaten.spec.debug import debug_bank
 from ms_biaten.spec.loading import from_tree, read_yaml
+from ms_biaten.spec.run import RunFolder
 from tests.conftest import ROOT, SMALL, results
 
 LOSSES = ("loss", "ce", "im_loss", "intra", "grad_norm", "lr", "entropy", "im", "snd", "accuracy")
@@ -109,7 +110,8 @@ def test_processes_agree_to_the_last_bit_and_a_killed_one_resumes(folder, comman
     assert losses(folder / "one") == losses(folder / "two")
     assert same_arrays(checkpoint(folder / "one"), checkpoint(folder / "two"))
 
-    kill_after_the_first_epoch([script, *epochs, "--output", "killed"], folder)
+    often = ["--set", "run.checkpoint_seconds=0"]
+    kill_after_the_first_epoch([script, *epochs, *often, "--output", "killed"], folder)
     assert len(results(folder / "killed")) < 6
     done = command(script, "--resume", "killed", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -165,6 +167,22 @@ def test_results_past_the_checkpoint_are_forgotten(folder, monkeypatch):
     path.write_text(path.read_text() + json.dumps(extra) + "\n")
     assert main(["train", "--resume", "broken"]) == 0
     assert losses(folder / "whole") == losses(folder / "broken")
+
+
+def test_checkpoints_are_written_when_due_and_at_the_end(folder, monkeypatch):
+    saved = []
+    original = RunFolder.save_checkpoint
+
+    def save(self, arrays, position, name="last"):
+        saved.append(position["epoch"])
+        original(self, arrays, position, name)
+
+    monkeypatch.setattr(RunFolder, "save_checkpoint", save)
+    for seconds, expected in ((0, [1, 2, 3]), (1000, [3])):
+        saved.clear()
+        settings = ("--set", "train.epochs=3", "--set", f"run.checkpoint_seconds={seconds}")
+        assert train("--output", f"every-{seconds}", *settings) == 0
+        assert saved == expected
 
 
 def test_a_finished_run_is_not_run_again(folder, capsys):

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 NORM_FLOOR = 1e-8  # of a vector's length in a cosine
+FEW_CLASSES = 4  # times C at most E: the cosines of Eq. (2) are cheaper without their keys
 
 
 def cross_outputs(phi, weight, bias):
@@ -33,10 +34,14 @@ def project(x, weight, bias, heads):
     return y.reshape(N, S, heads, joined // heads)
 
 
+def inverse_length(squared):
+    """1 / |x| from |x|^2; of a zero vector large, but no NaN."""
+    return torch.rsqrt(squared.clamp(min=NORM_FLOOR**2))
+
+
 def unit(x):
-    """x scaled to length 1 along its last axis; a zero vector stays zero, without NaN."""
-    squared = x.square().sum(-1, keepdim=True)
-    return x * torch.rsqrt(squared.clamp(min=NORM_FLOOR**2))
+    """x scaled to length 1 along its last axis; a zero vector stays zero."""
+    return x * inverse_length(x.square().sum(-1, keepdim=True))
 
 
 def feature_keys(phi, weight, bias, heads):
@@ -54,6 +59,32 @@ def output_keys(outputs, weight, bias, heads):
 def intra_similarity(features, outputs):
     """Eq. (2): cosines (B,N,N,H) of phi W^F (N,B,H,E) and O W^O (N,B,N,H,E)."""
     return (unit(features)[:, :, None] * unit(outputs)).sum(-1).transpose(0, 1)
+
+
+def keyed_similarity(features, outputs, weight, bias):
+    """Eq. (2) by its keys: O (B,N,N,C) under W^O (G,C,H*E), then the cosines."""
+    return intra_similarity(features, output_keys(outputs, weight, bias, features.shape[2]))
+
+
+def keyless_similarity(features, outputs, weight, bias):
+    """Eq. (2) from O (B,N,N,C) itself, by the products of W^O: its keys are E/C times as large.
+
+    <f, W o + b> = <W f, o> + <b, f> and |W o + b|^2 = <o, W W o> + 2 <W b, o> + |b|^2: the bias is
+    one more class, whose output is 1.
+    """
+    N, B, H, E = features.shape
+    G, C, _ = weight.shape
+    W = torch.cat((weight, bias), 1).reshape(G, C + 1, H, E).transpose(1, 2)  # (G,H,C+1,E)
+    one = outputs.new_ones(N, B, N, 1)
+    o = torch.cat((outputs.transpose(0, 1), one), 3)  # (N,B,N,C+1)
+
+    seen = features.reshape(G, N * B // G, H, E).transpose(1, 2) @ W.mT  # W f
+    dots = o @ seen.permute(0, 2, 3, 1).reshape(N, B, C + 1, H)  # (N,B,N,H)
+    gram = (W @ W.mT).transpose(1, 2).reshape(G, C + 1, H * (C + 1))  # W W
+    images = torch.bmm(o.reshape(G, -1, C + 1), gram).reshape(N, B, N, H, C + 1)
+    squares = (images * o[:, :, :, None]).sum(-1)  # (N,B,N,H)
+    lengths = inverse_length(features.square().sum(-1))[:, :, None]
+    return (dots * lengths * inverse_length(squares)).transpose(0, 1)
 
 
 def mean_then_softmax(similarity, temperature):
@@ -118,6 +149,8 @@ class BiATEN(nn.Module):
         self.heads, self.temperature = sizes.heads, config.attention.temperature
         self.reduce_heads = HEADS[config.profile.heads]
         self.gradient = GRADIENT[config.profile.gradient]
+        few = FEW_CLASSES * sizes.classes <= sizes.embedding
+        self.similarity = keyless_similarity if few else keyed_similarity
         self.feature = Projection(*(shapes[f"attention.feature.{k}"] for k in ("weight", "bias")))
         self.output = Projection(*(shapes[f"attention.output.{k}"] for k in ("weight", "bias")))
         self.query = Projection(*(shapes[f"attention.query.{k}"] for k in ("weight", "bias")))
@@ -128,8 +161,8 @@ class BiATEN(nn.Module):
         seen, outputs = self.gradient(phi), self.gradient(live)
 
         keys = feature_keys(seen, self.feature.weight, self.feature.bias, self.heads)
-        out_keys = output_keys(outputs, self.output.weight, self.output.bias, self.heads)
-        alpha = intra_weights(intra_similarity(keys, out_keys), self.temperature, self.reduce_heads)
+        similarity = self.similarity(keys, outputs, self.output.weight, self.output.bias)
+        alpha = intra_weights(similarity, self.temperature, self.reduce_heads)
         assembled = assemble(alpha, outputs)
 
         query = joint_query(seen, self.query.weight, self.query.bias, self.heads)

@@ -67,16 +67,19 @@ def run(
         survey = begin(engine, bank, folder, about)
         say(console.epoch_line(folder.lines[0], epochs))
 
-    for epoch in range(position["epoch"], epochs):
-        line, survey, labels = train_epoch(engine, bank, folder, epoch)
-        keep = choose(config.run.select, line, position)
-        position = {**position, "epoch": epoch + 1, "step": line["step"]}
-        arrays = {**engine.state(), "pseudo_labels": labels}
-        if keep:
-            folder.save_checkpoint(arrays, position, "best")
-        folder.write(line)
-        folder.save_checkpoint(arrays, position)
-        say(console.epoch_line(line, epochs))
+    try:
+        for epoch in range(position["epoch"], epochs):
+            line, survey, labels = train_epoch(engine, bank, folder, epoch)
+            keep = choose(config.run.select, line, position)
+            position = {**position, "epoch": epoch + 1, "step": line["step"]}
+            arrays = {**engine.state(), "pseudo_labels": labels}
+            if keep:
+                folder.save_checkpoint(arrays, position, "best")
+            folder.write(line)
+            folder.keep(arrays, position)
+            say(console.epoch_line(line, epochs))
+    finally:
+        folder.flush()  # whatever ends the training, the last whole epoch is on disk
 
     if config.run.select != "last" and epochs:
         arrays, position = folder.load_checkpoint("best")

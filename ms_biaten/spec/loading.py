@@ -229,7 +229,7 @@ NOT_NEGATIVE = {
     "attention": ("init_std",),
     "loss": ("lambda_intra", "gamma", "label_smoothing"),
     "train": ("momentum", "weight_decay", "clip_norm", "warmup_epochs", "lr_min"),
-    "run": ("seed", "cpu_threads"),
+    "run": ("seed", "cpu_threads", "checkpoint_seconds"),
 }
 BELOW_ONE = {"loss": ("label_smoothing",), "train": ("momentum",)}
 

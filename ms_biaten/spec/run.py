@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,16 @@ from ms_biaten.spec.weights import Arrays
 
 CHECKPOINT_FORMAT = "1"
 
-# Where a run happens does not change what it computes.
-PLACE = ("run.output", "run.device")
+# Where a run happens, and how often it is saved, does not change what it computes.
+PLACE = ("run.output", "run.device", "run.checkpoint_seconds")
 
 
 class RunFolder:
     def __init__(self, path: Path, config: Config):
         self.path, self.config = path, config
         self.lines: list[dict[str, Any]] = []
+        self._pending: tuple[Arrays, dict[str, Any]] | None = None  # a checkpoint not yet on disk
+        self._saved = time.monotonic()
 
     # -- opening -------------------------------------------------------------------------------
 
@@ -98,6 +101,17 @@ class RunFolder:
         metadata = {"format": CHECKPOINT_FORMAT, "position": json.dumps(position)}
         with write_atomically(self.checkpoint(name)) as file:
             file.write(save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, metadata))
+
+    def keep(self, arrays: Arrays, position: dict[str, Any]) -> None:
+        """The state after an epoch: to disk where the one there is old enough, or by `flush`."""
+        self._pending = arrays, position
+        if time.monotonic() - self._saved >= self.config.run.checkpoint_seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._pending is not None:
+            self.save_checkpoint(*self._pending)
+            self._pending, self._saved = None, time.monotonic()
 
     def load_checkpoint(self, name: str = "last") -> tuple[Arrays, dict[str, Any]]:
         path = self.checkpoint(name)
