@@ -1,5 +1,6 @@
 # make train   adapt on the shipped benchmark      make test    lint, types, all tests
 # make parity  worst error of each parity case     make emoji   build the emoji benchmark anew
+# make office_caltech IMAGES=folder   build Office-Caltech from its images
 # make clean   remove the virtual environment
 SHELL := /bin/bash
 VENV := .venv
@@ -7,7 +8,7 @@ BIN := $(VENV)/bin
 SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: train test lint parity emoji clean
+.PHONY: train test lint parity emoji office_caltech clean
 
 train: $(VENV)/.base
 	$(BIN)/python ms_biaten/train.py --controls $(ARGS)
@@ -23,6 +24,20 @@ lint: $(VENV)/.dev
 emoji: $(VENV)/.dev
 	$(INSTALL) --editable '.[torch,emoji]'
 	$(BIN)/python torch_ref/build_emoji.py $(ARGS)
+
+ifeq ($(strip $(IMAGES)),)
+office_caltech:
+	@echo "make office_caltech: name the folder with amazon, caltech, dslr and webcam: IMAGES=folder"
+	@exit 2
+else
+office_caltech: $(VENV)/.dev
+	$(INSTALL) --editable '.[torch,emoji]'
+	weights=$$($(BIN)/python -m torch_ref.lite0) && \
+	$(BIN)/python -m torch_ref build --benchmark office_caltech --images "$(IMAGES)" \
+	  --backbone tf_efficientnet_lite0 --weights "$$weights" --resize 256 --crop 224 \
+	  --optimizer sgd --steps 150 --batch 32 --views center drawn --dtype float16 \
+	  --output data/office_caltech $(ARGS)
+endif
 
 parity: $(VENV)/.dev
 	$(BIN)/python -m parity_tests $(ARGS)

@@ -33,6 +33,7 @@ def refused(capsys, *arguments):
         (["--config", "missing.yaml"], "config 'missing.yaml' is not a file"),
         (["--config", "domainnet"], "data.bank: not set"),
         (["--config", "emoji", "--set", "data.bank=nowhere/{target}"], "`make emoji` builds it"),
+        (["--config", "office_caltech"], "`make office_caltech IMAGES=FOLDER` builds it"),
         (["--set", "data.bank=nowhere"], "no feature bank at nowhere"),
         (["--set", "data.sources=nowhere"], "no source heads at nowhere/dawn.safetensors"),
         (["--set", "train.batch_size=2000"], "2000 is larger than the target set (1000 samples)"),

@@ -112,7 +112,7 @@ def test_lists_round_trip(tmp_path):
     assert images.names[:2] == ("bar/00.png", "bar/01.png")
     assert images.labels == (0, 0, 1, 1, 2, 2)
     write_list(tmp_path / "list.txt", images)
-    assert read_list(tmp_path / "list.txt", root, 3) == images
+    assert read_list(tmp_path / "list.txt", root, CLASSES) == images
     assert scan_folder(root) == ImageList(root, images.names)
     assert class_folders(root) == CLASSES
 
@@ -121,7 +121,7 @@ def test_names_with_blanks_and_no_newline_at_the_end(tmp_path):
     for name in ("a b.png", "c 7.png"):
         save(tmp_path / name, "RGB", (0, 0, 0))
     (tmp_path / "list.txt").write_text("a b.png 1\nc 7.png 0")
-    assert read_list(tmp_path / "list.txt", tmp_path, 2).labels == (1, 0)
+    assert read_list(tmp_path / "list.txt", tmp_path, "ab").labels == (1, 0)
     (tmp_path / "list.txt").write_text("a b.png\nc 7.png")
     assert read_list(tmp_path / "list.txt", tmp_path).names == ("a b.png", "c 7.png")
 
@@ -133,7 +133,7 @@ def test_names_with_blanks_and_no_newline_at_the_end(tmp_path):
         ("a.png 3", "line 1: label 3 is outside 0..2"),
         ("a.png -1", "line 1: label -1 is outside 0..2"),
         ("a.png 0\nb.png 1", "line 2: no image at"),
-        ("a.png 0\na.png", "line 2: labels must stand on every line or on none"),
+        ("a.png 0\n\na.png", "line 3: labels must stand on every line or on none"),
         ("../a.png 0", "leads out of"),
     ],
 )
@@ -141,7 +141,7 @@ def test_a_bad_list_is_named(tmp_path, text, message):
     save(tmp_path / "a.png", "RGB", (0, 0, 0))
     (tmp_path / "list.txt").write_text(text)
     with pytest.raises(UserError) as caught:
-        read_list(tmp_path / "list.txt", tmp_path, 3)
+        read_list(tmp_path / "list.txt", tmp_path, CLASSES)
     assert message in str(caught.value)
     assert "list.txt" in str(caught.value)
 

@@ -230,7 +230,15 @@ def test_bad_images(at, tmp_path, capsys):
     ("change", "message"),
     [
         (["--images", "nowhere"], "nowhere: no such folder of images"),
-        (["--classes", "nowhere.txt"], "not a readable list of classes"),
+        (
+            ["--classes", "nowhere.txt"],
+            "nowhere.txt: neither a file nor a known order; known: domain",
+        ),
+        (
+            ["--classes", "office_home/list"],
+            "known order; known: domainnet/lists, domainnet/folders",
+        ),
+        (["--classes", "office_caltech"], "trained on 3 classes, --classes has 10"),
         (["--crop", "100"], "--crop: must be above 0 and at most --resize (72), found 100"),
         (["--backbone", "resnet18"], "ask for swin_tiny"),
         (["--source", "ink=elsewhere"], "'ink' is named twice"),

@@ -21,10 +21,17 @@ def add_extract(table):
     parser.set_defaults(command=lambda options, *_: extract.extract_command(options))
 
 
+def add_build(table):
+    from torch_ref import build
+
+    parser = table.add_parser("build", help="a benchmark's images into sources and feature banks")
+    build.add_options(parser)
+    parser.set_defaults(command=lambda options, *_: build.build_command(options))
+
+
 def main(arguments=None):
-    return commands.main(
-        "python -m torch_ref", "torch_ref.backend", arguments, (add_pretrain, add_extract)
-    )
+    more = (add_pretrain, add_extract, add_build)
+    return commands.main("python -m torch_ref", "torch_ref.backend", arguments, more)
 
 
 if __name__ == "__main__":

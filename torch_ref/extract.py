@@ -25,13 +25,14 @@ from ms_biaten.spec.images import BadImageError, read_image, view_of
 from torch_ref.backbones import state_of, width_of
 from torch_ref.image_options import (
     add_image_options,
+    add_model_options,
     backbone_options,
     classes_of,
     device_of,
     images_of,
     transform_of,
 )
-from torch_ref.importers import load_source_model, save_heads
+from torch_ref.importers import check_classes, load_source_model, save_heads
 
 SAVE_EVERY = 20  # batches between two states on disk
 
@@ -115,6 +116,8 @@ def weights_digest(module):
 
 def add_options(parser):
     add_image_options(parser)
+    add_model_options(parser)
+    add_storing_options(parser)
     parser.add_argument(
         "--source",
         action="append",
@@ -124,6 +127,9 @@ def add_options(parser):
     )
     parser.add_argument("--target", required=True, help="a name for the images")
     parser.add_argument("--output", required=True, type=Path, help="folder of the new bank")
+
+
+def add_storing_options(parser):
     parser.add_argument("--views", nargs="+", choices=VIEWS, default=["center"])
     parser.add_argument("--dtype", choices=["float16", "float32"], default="float32")
     parser.add_argument("--skip-bad", action="store_true", help="leave unreadable images out")
@@ -133,6 +139,8 @@ def extract_command(options):
     sources = parse_sources(options.source)
     transform, device = transform_of(options), device_of(options)
     classes = classes_of(options)
+    for name, folder in sources.items():
+        check_classes(folder, name, classes)
     images = images_of(options, classes)
     loaded = {
         name: load_source_model(folder, name, options.backbone, **backbone_options(options))

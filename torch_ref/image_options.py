@@ -7,16 +7,31 @@ import yaml
 
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.images import Transform
-from ms_biaten.spec.lists import class_folders, read_list, scan_classes, scan_folder
+from ms_biaten.spec.lists import (
+    class_folders,
+    read_classes,
+    read_list,
+    scan_classes,
+    scan_folder,
+)
+from ms_biaten.spec.orders import class_order, is_order, known_orders
 
 
 def add_image_options(parser):
+    """Which images, with which labels."""
     parser.add_argument("--images", required=True, type=Path, help="folder of the images")
     parser.add_argument("--list", type=Path, help="lines 'path label' or 'path' below --images")
     parser.add_argument(
         "--labelled", action="store_true", help="the sub-folders of --images are the labels"
     )
-    parser.add_argument("--classes", type=Path, help="class names, one a line, in label order")
+    parser.add_argument(
+        "--classes",
+        help="file of class names, one a line, in label order, or a known order: office_home/lists",
+    )
+
+
+def add_model_options(parser):
+    """Which backbone, and how it is fed."""
     parser.add_argument("--backbone", required=True, help="timm's name, for example resnet50")
     parser.add_argument(
         "--backbone-set",
@@ -61,24 +76,24 @@ def device_of(options):
 
 
 def classes_of(options):
-    """From a file, or, where folders are the labels, their sorted names."""
+    """A known order, a file, or, where folders are the labels, their sorted names."""
     if options.classes is None:
         if options.labelled:
             return class_folders(options.images)
         raise UserError("--classes: name a file with the class names, one a line, in label order")
-    try:
-        lines = options.classes.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{options.classes}: not a readable list of classes ({error})") from None
-    classes = tuple(line.strip() for line in lines if line.strip())
-    if len(set(classes)) != len(classes) or len(classes) < 2:
-        raise UserError(f"{options.classes}: expected at least two class names, each once")
-    return classes
+    if is_order(options.classes):
+        return class_order(options.classes)
+    if not Path(options.classes).is_file():
+        raise UserError(
+            f"--classes {options.classes}: neither a file nor a known order; known: "
+            f"{', '.join(known_orders())}"
+        )
+    return read_classes(Path(options.classes))
 
 
 def images_of(options, classes):
     if options.list:
-        return read_list(options.list, options.images, len(classes))
+        return read_list(options.list, options.images, classes)
     if options.labelled:
         return scan_classes(options.images, classes)
     return scan_folder(options.images)

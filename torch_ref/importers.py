@@ -10,7 +10,7 @@ import numpy as np
 
 from ms_biaten.spec.console import say
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.weights import check_arrays, source_shapes
+from ms_biaten.spec.weights import check_arrays, check_stored_classes, source_shapes
 from torch_ref.backbones import make_backbone, width_of
 from torch_ref.checkpoints import read_checkpoint, read_metadata, write_safetensors
 from torch_ref.renaming import to_heads
@@ -51,6 +51,13 @@ def load_source_model(path, domain, backbone_name, **options):
     check_model_name(backbone_file, backbone_name)
     backbone = make_backbone(backbone_name, weights=backbone_file, **options)
     return backbone, load_heads(head_files, width_of(backbone))
+
+
+def check_classes(folder, domain, classes):
+    """Sources of ours say their class order: it must be the one that is asked for."""
+    *_, heads = find_source(folder, domain)
+    if heads.is_file():
+        check_stored_classes(heads, read_metadata(heads), classes, "--classes")
 
 
 def check_model_name(path, name):

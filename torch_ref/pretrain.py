@@ -4,6 +4,7 @@
         --backbone resnet50 --weights resnet50.safetensors --output sources/office_caltech
 """
 
+import hashlib
 import json
 import math
 import sys
@@ -29,6 +30,7 @@ from torch_ref.extract import weights_digest
 from torch_ref.heads import WeightNormLinear
 from torch_ref.image_options import (
     add_image_options,
+    add_model_options,
     backbone_options,
     classes_of,
     device_of,
@@ -47,6 +49,14 @@ SCHEDULES = {
     "adamw": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
     "sgd": lambda done: (1 + 10 * done) ** -0.75,
 }
+
+
+# The options that decide a source's weights, beside its images, classes and start.
+DECIDING = (
+    *("backbone", "backbone_set", "resize", "crop", "batch", "seed", "epochs", "held_out"),
+    *("optimizer", "lr", "backbone_scale", "weight_decay", "label_smoothing"),
+    *("width", "head_seed"),
+)
 
 
 class SourceModel(nn.Module):
@@ -192,6 +202,22 @@ def pretrain(model, images, transform, options, state_file, identity):
     return state["lines"]
 
 
+def epochs_of(options, images):
+    """As many whole epochs as reach --steps, where it is given."""
+    if options.steps is None:
+        return 20 if options.epochs is None else options.epochs
+    rows = len(split(images, options.held_out, options.seed)[0])
+    batches = rows // options.batch + (rows % options.batch > 1)  # one image alone is left out
+    return math.ceil(options.steps / batches)
+
+
+def identity_of(options, classes, images, backbone):
+    """What a state on disk must have been trained with to go on from it."""
+    content = hashlib.sha256(repr((images.names, images.labels, classes)).encode()).hexdigest()
+    settings = {name: str(getattr(options, name)) for name in DECIDING}
+    return {**settings, "images": content, "start": weights_digest(backbone)}
+
+
 def read_state(path, identity):
     if not path.is_file():
         return {"epoch": 0, "lines": [], "best": None}
@@ -206,15 +232,22 @@ def read_state(path, identity):
 
 def add_options(parser):
     add_image_options(parser)
+    add_model_options(parser)
+    add_training_options(parser)
     parser.add_argument("--domain", required=True, help="name of the source")
+    parser.add_argument("--output", required=True, type=Path, help="folder of the sources")
+
+
+def add_training_options(parser):
     parser.add_argument("--weights", type=Path, help="checkpoint that the backbone starts from")
     parser.add_argument("--download", action="store_true", help="let timm fetch its weights")
-    parser.add_argument("--output", required=True, type=Path, help="folder of the sources")
     parser.add_argument("--optimizer", choices=list(OPTIMIZERS), default="sgd")
     parser.add_argument("--lr", type=float, help="of the heads; default by the optimizer")
     parser.add_argument("--backbone-scale", type=float, help="share of it for the backbone")
     parser.add_argument("--weight-decay", type=float)
-    parser.add_argument("--epochs", type=int, default=20)
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--epochs", type=int, help="default: 20")
+    length.add_argument("--steps", type=int, help="as many whole epochs as reach these")
     parser.add_argument("--width", type=int, default=256, help="of the bottleneck")
     parser.add_argument("--label-smoothing", type=float, default=0.1)
     parser.add_argument("--held-out", type=float, default=0.1, help="share that validates")
@@ -226,14 +259,17 @@ def pretrain_command(options):
         if getattr(options, key) is None:
             setattr(options, key, value)
     transform, options.place = transform_of(options), device_of(options)
-    if options.batch < 2 or options.epochs < 1 or not 0 < options.held_out < 1:
-        raise UserError("--batch needs at least 2, --epochs 1, --held-out a share between 0 and 1")
+    if options.batch < 2 or not 0 < options.held_out < 1:
+        raise UserError("--batch needs at least 2, --held-out a share between 0 and 1")
+    if any(n is not None and n < 1 for n in (options.epochs, options.steps)):
+        raise UserError("--epochs and --steps need at least 1")
     classes = classes_of(options)
     images = images_of(options, classes)
     if images.labels is None:
         raise UserError("a source needs labels: pass --labelled, or a --list with them")
     if len(images) < 2 * options.batch:
         raise UserError(f"--batch: {options.batch} is too large for {len(images)} images")
+    options.epochs = epochs_of(options, images)
     results = options.output / f"{options.domain}.results.jsonl"
     if results.exists():
         raise UserError(
@@ -244,8 +280,7 @@ def pretrain_command(options):
         options.backbone, options.weights, download=options.download, **backbone_options(options)
     )
     model = SourceModel(backbone, options.width, len(classes), options.head_seed)
-    identity = {k: str(v) for k, v in vars(options).items() if k not in ("command", "workers")}
-    identity |= {"start": weights_digest(backbone), "images": str(len(images))}
+    identity = identity_of(options, classes, images, backbone)
     options.output.mkdir(parents=True, exist_ok=True)
     state_file = options.output / f"{options.domain}.state.pt"
     model.to(options.place, memory_format=torch.channels_last)  # see extract

@@ -18,6 +18,7 @@ import numpy as np
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.orders import check_order
 
 FORMAT, VERSION = "ms_biaten.bank", 1
 VIEWS = ("center", "drawn")
@@ -137,6 +138,7 @@ def check_bank(bank: Bank, config: Config, class_count: int, where: str) -> None
         raise UserError(
             f"{where}: {len(bank.classes)} classes, but {config.data.benchmark} has {class_count}"
         )
+    check_order(config.data.benchmark, bank.classes, where)
     if config.train.batch_size > len(bank):
         raise UserError(
             f"train.batch_size: {config.train.batch_size} is larger than the target set "

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import ms_biaten
+from ms_biaten.spec import benchmark_lists
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
@@ -29,8 +30,13 @@ def main(
 ) -> int:
     """Runs one command; 0 done, 1 the run failed, 2 a mistake in the input, 130 interrupted."""
     options = build_parser(program, more).parse_args(arguments)
+    return exit_code(program, lambda: options.command(options, backend, program))
+
+
+def exit_code(program: str, action: Callable[[], object]) -> int:
+    """Does it, and says in one line what went wrong."""
     try:
-        options.command(options, backend, program)
+        action()
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
@@ -71,6 +77,10 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
     params = commands.add_parser("params", help="count the parameters that each method trains")
     add_config_options(params)
     params.set_defaults(command=params_command)
+
+    lists = commands.add_parser("lists", help="list files of a benchmark from its image folders")
+    benchmark_lists.add_options(lists)
+    lists.set_defaults(command=benchmark_lists.lists_command)
 
     equations = commands.add_parser("equations", help="where each equation of the paper stands")
     equations.set_defaults(command=equations_command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.orders import order_of_folders
 
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
@@ -27,25 +29,32 @@ class ImageList:
         return self.root / self.names[index]
 
 
-def read_list(path: Path, root: Path, classes: int | None = None) -> ImageList:
-    """Lines `path label`, or `path` alone where nothing is labelled; every image must be there."""
+def read_list(path: Path, root: Path, classes: Sequence[str] | None = None) -> ImageList:
+    """Lines `path label`, or `path` alone where nothing is labelled; every image must be there.
+
+    An image in a folder named like one of the classes must have the label of that class.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not a readable list of images ({error})") from None
-    entries = [_entry(line) for line in lines if line.strip()]
+    numbered = {n: _entry(line) for n, line in enumerate(lines, 1) if line.strip()}
+    entries = list(numbered.values())
     if not entries:
         raise UserError(f"{path}: the list is empty; expected lines 'path label'")
     labelled = entries[0][1] is not None
-    for number, (name, label) in enumerate(entries, 1):
+    count = None if classes is None else len(classes)
+    for number, (name, label) in numbered.items():
         where = f"{path}, line {number}"
         if (label is not None) != labelled:
             raise UserError(f"{where}: labels must stand on every line or on none")
-        if label is not None and not 0 <= label < (classes or label + 1):
-            raise UserError(f"{where}: label {label} is outside 0..{(classes or 1) - 1}")
+        if label is not None and not 0 <= label < (count or label + 1):
+            raise UserError(f"{where}: label {label} is outside 0..{(count or 1) - 1}")
         _check_inside(name, root, where)
         if not (root / name).is_file():
             raise UserError(f"{where}: no image at {root / name}; is the root right?")
+    if classes is not None:
+        _check_folders(path, numbered, classes)
     names = tuple(name for name, _ in entries)
     labels = tuple(label for _, label in entries if label is not None)
     return ImageList(root, names, labels if labelled else None)
@@ -82,11 +91,25 @@ def scan_classes(root: Path, classes: Sequence[str]) -> ImageList:
     return ImageList(root, tuple(names), tuple(labels))
 
 
+def read_classes(path: Path) -> tuple[str, ...]:
+    """Class names, one a line, in label order."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not a readable list of classes ({error})") from None
+    classes = tuple(line.strip() for line in lines if line.strip())
+    if len(set(classes)) != len(classes) or len(classes) < 2:
+        raise UserError(f"{path}: expected at least two class names, each once")
+    return classes
+
+
 def class_folders(root: Path) -> tuple[str, ...]:
-    """Sorted names of the sub-folders: the class order of the SHOT family."""
-    if not root.is_dir():
-        raise UserError(f"{root}: no such folder of images")
-    return tuple(sorted(path.name for path in root.iterdir() if path.is_dir()))
+    """Names of the sub-folders as Python sorts them, capitals first; hidden ones are none."""
+    try:
+        found = [path.name for path in root.iterdir() if path.is_dir()]
+    except OSError as error:
+        raise _unreadable(error, root) from None
+    return tuple(sorted(name for name in found if not name.startswith(".")))
 
 
 def split(images: ImageList, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,11 +132,47 @@ def _check_inside(name: str, root: Path, where: str) -> None:
         raise UserError(f"{where}: '{name}' leads out of {root}")
 
 
+def _check_folders(
+    path: Path, numbered: dict[int, tuple[str, int | None]], classes: Sequence[str]
+) -> None:
+    """Labels of another class order would silently measure, or train, the wrong thing."""
+    label_of = {name: label for label, name in enumerate(classes)}
+    named = {n: (Path(name).parent.name, label) for n, (name, label) in numbered.items()}
+    for number, (folder, label) in named.items():
+        if label is None or label_of.get(folder, label) == label:
+            continue
+        order = order_of_folders((f, lb) for f, lb in named.values() if lb is not None)
+        remedy = (
+            f"the whole list is in the order {order}: pass --classes {order}"
+            if order
+            else "pass --classes in the order of the list's labels, or mend the list"
+        )
+        raise UserError(
+            f"{path}, line {number}: label {label} is class '{classes[label]}', but the image is "
+            f"in folder '{folder}'; {remedy}"
+        )
+
+
 def _images_below(root: Path) -> list[str]:
-    if not root.is_dir():
-        raise UserError(f"{root}: no such folder of images")
-    return sorted(
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*")
-        if path.suffix.lower() in SUFFIXES and path.is_file()
+    def stop(error: OSError) -> None:  # by default a folder that cannot be read looks empty
+        raise _unreadable(error, root)
+
+    paths = [
+        Path(folder, name)
+        for folder, _, names in os.walk(root, onerror=stop)
+        for name in names
+        if Path(name).suffix.lower() in SUFFIXES
+    ]
+    try:
+        return sorted(path.relative_to(root).as_posix() for path in paths if path.is_file())
+    except OSError as error:
+        raise _unreadable(error, root) from None
+
+
+def _unreadable(error: OSError, root: Path) -> UserError:
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return UserError(f"{error.filename or root}: no such folder of images")
+    return UserError(
+        f"{error.filename or root}: cannot be read ({error.strerror}); its images would be left "
+        "out, so give yourself the right to read it"
     )

@@ -13,6 +13,8 @@ from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.weights import Arrays, load_heads
 
+MAKES = {"emoji": "make emoji", "office_caltech": "make office_caltech IMAGES=FOLDER"}
+
 
 @dataclass(frozen=True)
 class Target:
@@ -24,8 +26,10 @@ class Target:
 def open_target(config: Config) -> Target:
     bench = benchmark(config.data.benchmark)
     folder = folder_of(config.data.bank, config)
-    if folder and bench.name == "emoji" and not folder.exists():
-        raise UserError(f"no bank of target '{config.target}' at {folder}; `make emoji` builds it")
+    if folder and bench.name in MAKES and not folder.exists():
+        raise UserError(
+            f"no bank of target '{config.target}' at {folder}; `{MAKES[bench.name]}` builds it"
+        )
     if folder:
         bank, where = load_bank(folder, config.profile.view), str(folder)
     elif bench.name == "debug":

@@ -16,6 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.orders import first_difference, order_of
 
 Arrays = dict[str, np.ndarray]
 SHOWN = 8  # faults in one message
@@ -61,9 +62,7 @@ def load_heads(
         arrays.pop("bn.num_batches_tracked", None)  # a counter of PyTorch's; nothing reads it
         width = width or len(arrays.get("bottleneck.bias", [0]))
         check_arrays(arrays, source_shapes(raw, width, len(classes)), str(path))
-        stored = json.loads(metadata.get("classes", "null"))
-        if stored is not None and stored != list(classes):
-            raise UserError(f"{path}: {class_order_fault(stored, classes)}")
+        check_stored_classes(path, metadata, classes, "the bank")
         heads.append({name: array.astype(np.float32) for name, array in arrays.items()})
     return heads
 
@@ -80,14 +79,32 @@ def read_safetensors(path: Path) -> tuple[Arrays, dict[str, str]]:
         raise UserError(f"{path}: not a readable safetensors file ({error})") from None
 
 
-def class_order_fault(stored: Sequence[str], classes: Sequence[str]) -> str:
+def check_stored_classes(
+    path: Path, metadata: Mapping[str, str], classes: Sequence[str], other: str
+) -> None:
+    """Heads that say their classes must say those of `other`, in its order."""
+    try:
+        stored = json.loads(metadata.get("classes", "null"))
+    except ValueError:
+        stored = ""
+    if stored is None:
+        return
+    if not isinstance(stored, list) or not all(isinstance(name, str) for name in stored):
+        raise UserError(f"{path}: 'classes' in its metadata is not a JSON list of names")
+    if stored != list(classes):
+        raise UserError(f"{path}: {class_order_fault(stored, classes, other)}")
+
+
+def class_order_fault(stored: Sequence[str], classes: Sequence[str], other: str) -> str:
     """Where two class orders part: the same names in another order silently swap predictions."""
     if len(stored) != len(classes):
-        return f"trained on {len(stored)} classes, the bank has {len(classes)}"
-    place = next(i for i, pair in enumerate(zip(stored, classes, strict=True)) if len({*pair}) > 1)
+        return f"trained on {len(stored)} classes, {other} has {len(classes)}"
+    place, theirs, ours = first_difference(stored, classes)
+    known, here = order_of(stored), order_of(classes)
     return (
-        f"trained with another class order: class {place} is '{stored[place]}' there and "
-        f"'{classes[place]}' in the bank; extract with the classes of the sources"
+        f"trained with another class order{f' ({known})' if known else ''}: class {place} is "
+        f"'{theirs}' there and '{ours}' in {other}{f' ({here})' if here else ''}; "
+        f"extract with {f'--classes {known}' if known else 'the classes of the sources'}"
     )
 
 
