@@ -29,7 +29,7 @@ setup(
     package_data={
         "ms_biaten": ["data/emoji/*/*.npy", "data/emoji/*/*.json", "data/emoji/*/heads/*"],
         "ms_biaten.spec": ["class_orders/*/*.txt"],
-        "ms_biaten.configs": ["*.yaml", "profiles/*.yaml"],
+        "ms_biaten.configs": ["*.yaml", "methods/*.yaml", "profiles/*.yaml"],
     },
     install_requires=[
         "mindspore>=2.10,<2.11",

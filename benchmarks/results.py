@@ -47,7 +47,7 @@ def run_cell(config_name, cell, framework_name):
             config_name,
             target=target,
             profile=profile,
-            settings={"method": method, "run.seed": seed, "run.output": f"{folder}/run"},
+            settings={"method.name": method, "run.seed": seed, "run.output": f"{folder}/run"},
         )
         framework = importlib.import_module(BACKENDS[framework_name])
         framework.prepare(config)

@@ -29,7 +29,9 @@ class Model(nn.Cell):
         super().__init__()
         self.bottlenecks = Bottlenecks(sizes)
         self.classifiers = Classifiers(sizes)
-        self.attention = ATTENTION[config.method](config, sizes, attention_shapes(config, sizes))
+        self.attention = ATTENTION[config.method.name](
+            config, sizes, attention_shapes(config, sizes)
+        )
 
     def construct(self, raw, learned):
         phi = self.bottlenecks(raw)

@@ -9,8 +9,6 @@ from mindspore import Parameter, nn, ops
 NORM_FLOOR = 1e-8  # of a vector's length in a cosine
 FEW_CLASSES = 4  # times C at most E: the cosines of Eq. (2) are cheaper without their keys
 
-transposed_bmm = ops.BatchMatMul(transpose_b=True)
-
 
 def cross_outputs(phi, weight, bias):
     """Eq. (1): O (B,N,N,C), feature i under classifier j; weight (N,D,C), bias (N,C)."""
@@ -63,12 +61,12 @@ def intra_similarity(features, outputs):
 
 
 def keyed_similarity(features, outputs, weight, bias):
-    """Eq. (2) by its keys: O (B,N,N,C) under W^O (G,C,H*E), then the cosines."""
+    """By its keys, Eq. (2): O (B,N,N,C) under W^O (G,C,H*E), then the cosines."""
     return intra_similarity(features, output_keys(outputs, weight, bias, features.shape[2]))
 
 
 def keyless_similarity(features, outputs, weight, bias):
-    """Eq. (2) from O (B,N,N,C) itself, by the products of W^O: its keys are E/C times as large.
+    """Without keys, Eq. (2): from O (B,N,N,C) itself, as its keys are E/C times as large.
 
     <f, W o + b> = <W f, o> + <b, f> and |W o + b|^2 = <o, W W o> + 2 <W b, o> + |b|^2: the bias is
     one more class, whose output is 1.
@@ -76,12 +74,13 @@ def keyless_similarity(features, outputs, weight, bias):
     N, B, H, E = features.shape
     G, C, _ = weight.shape
     W = ops.cat((weight, bias), 1).reshape(G, C + 1, H, E).swapaxes(1, 2)  # (G,H,C+1,E)
+    W_turned = W.swapaxes(2, 3)
     one = ops.ones((N, B, N, 1), outputs.dtype)
     o = ops.cat((outputs.swapaxes(0, 1), one), 3)  # (N,B,N,C+1)
 
-    seen = transposed_bmm(features.reshape(G, N * B // G, H, E).swapaxes(1, 2), W)  # W f
+    seen = ops.bmm(features.reshape(G, N * B // G, H, E).swapaxes(1, 2), W_turned)  # W f
     dots = ops.bmm(o, seen.transpose(0, 2, 3, 1).reshape(N, B, C + 1, H))  # (N,B,N,H)
-    gram = transposed_bmm(W, W).swapaxes(1, 2).reshape(G, C + 1, H * (C + 1))  # W W
+    gram = ops.bmm(W, W_turned).swapaxes(1, 2).reshape(G, C + 1, H * (C + 1))  # W W
     images = ops.bmm(o.reshape(G, -1, C + 1), gram).reshape(N, B, N, H, C + 1)
     squares = (images * o.expand_dims(3)).sum(-1)  # (N,B,N,H)
     lengths = inverse_length(ops.square(features).sum(-1)).expand_dims(2)

@@ -88,7 +88,7 @@ def oracle_model(config, adapter, raw, learned):
     phi = (phi * norm["weight"] + norm["bias"]).reshape(len(raw), raw.shape[1], -1)
     own = oracle.own_outputs(phi, w["classifiers.weight"], w["classifiers.bias"])
     eye = np.broadcast_to(np.eye(raw.shape[1]), (len(raw), raw.shape[1], raw.shape[1]))
-    if config.method == "uniform":
+    if config.method.name == "uniform":
         beta = np.full(raw.shape[:2], 1 / raw.shape[1])
         return phi, own, own, eye, beta, oracle.ensemble(beta, own)
 
@@ -98,7 +98,7 @@ def oracle_model(config, adapter, raw, learned):
     choice = config.attention.temperature, oracle.HEADS[config.profile.heads]
     keys = oracle.feature_keys(phi, *linear("feature"))
     beta = oracle.inter_weights(oracle.joint_query(phi, *linear("query")), keys, *choice)
-    if config.method == "aten":
+    if config.method.name == "aten":
         return phi, own, own, eye, beta, oracle.ensemble(beta, own)
     cross = oracle.cross_outputs(phi, w["classifiers.weight"], w["classifiers.bias"])
     out_keys = oracle.output_keys(cross, *linear("output"))

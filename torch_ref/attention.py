@@ -62,12 +62,12 @@ def intra_similarity(features, outputs):
 
 
 def keyed_similarity(features, outputs, weight, bias):
-    """Eq. (2) by its keys: O (B,N,N,C) under W^O (G,C,H*E), then the cosines."""
+    """By its keys, Eq. (2): O (B,N,N,C) under W^O (G,C,H*E), then the cosines."""
     return intra_similarity(features, output_keys(outputs, weight, bias, features.shape[2]))
 
 
 def keyless_similarity(features, outputs, weight, bias):
-    """Eq. (2) from O (B,N,N,C) itself, by the products of W^O: its keys are E/C times as large.
+    """Without keys, Eq. (2): from O (B,N,N,C) itself, as its keys are E/C times as large.
 
     <f, W o + b> = <W f, o> + <b, f> and |W o + b|^2 = <o, W W o> + 2 <W b, o> + |b|^2: the bias is
     one more class, whose output is 1.
@@ -75,12 +75,13 @@ def keyless_similarity(features, outputs, weight, bias):
     N, B, H, E = features.shape
     G, C, _ = weight.shape
     W = torch.cat((weight, bias), 1).reshape(G, C + 1, H, E).transpose(1, 2)  # (G,H,C+1,E)
+    W_turned = W.transpose(2, 3)
     one = outputs.new_ones(N, B, N, 1)
     o = torch.cat((outputs.transpose(0, 1), one), 3)  # (N,B,N,C+1)
 
-    seen = features.reshape(G, N * B // G, H, E).transpose(1, 2) @ W.mT  # W f
+    seen = features.reshape(G, N * B // G, H, E).transpose(1, 2) @ W_turned  # W f
     dots = o @ seen.permute(0, 2, 3, 1).reshape(N, B, C + 1, H)  # (N,B,N,H)
-    gram = (W @ W.mT).transpose(1, 2).reshape(G, C + 1, H * (C + 1))  # W W
+    gram = (W @ W_turned).transpose(1, 2).reshape(G, C + 1, H * (C + 1))  # W W
     images = torch.bmm(o.reshape(G, -1, C + 1), gram).reshape(N, B, N, H, C + 1)
     squares = (images * o[:, :, :, None]).sum(-1)  # (N,B,N,H)
     lengths = inverse_length(features.square().sum(-1))[:, :, None]

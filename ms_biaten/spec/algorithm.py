@@ -53,7 +53,7 @@ def run(
     config = folder.config
     if config.run.select == "oracle" and bank.labels is None:
         raise UserError("run.select: oracle needs target labels, and this bank has none")
-    epochs = 0 if config.method in UNTRAINED else config.train.epochs
+    epochs = 0 if config.method.name in UNTRAINED else config.train.epochs
     started = time.monotonic()
 
     survey: Survey | None = None
@@ -95,7 +95,7 @@ def begin(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) 
     size = folder.config.run.eval_batch
     survey = take_survey(engine, bank, size)
     baselines = survey.baselines(bank.domains, bank.labels)
-    if folder.config.method == "bn_only":
+    if folder.config.method.name == "bn_only":
         engine.reestimate(bank, size)
         survey = take_survey(engine, bank, size)
     folder.lines = []
@@ -137,7 +137,7 @@ def train_epoch(
     config = folder.config
     train, size = config.train, config.run.eval_batch
     per_epoch = len(batch_starts(len(bank), train.batch_size))
-    one_hot = config.method != "bi_aten" or is_one_hot(config, epoch)
+    one_hot = config.method.name != "bi_aten" or is_one_hot(config, epoch)
     started = time.monotonic()
 
     memory = engine.relabel(bank.chunks(size))

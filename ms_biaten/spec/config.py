@@ -7,8 +7,20 @@ from typing import Literal
 
 from ms_biaten.spec.profiles import Profile
 
-Method = Literal["bi_aten", "aten", "uniform", "avg_ens", "bn_only"]
+MethodName = Literal[
+    "bi_aten", "aten", "uniform", "avg_ens", "bn_only", "shot", "decision", "caida", "date"
+]
 Rule = Literal["last", "snd", "im", "entropy", "oracle"]
+
+
+@dataclass(frozen=True)
+class Method:
+    name: MethodName = "bi_aten"
+    # What follows is for decision, caida and date: docs/methods.md.
+    weights: Literal["native", "aten"] = "native"  # of the sources: the method's own, or ATEN's
+    gradient: Literal["detached", "through"] = "detached"  # of ATEN's weights into the features
+    label_mix: Literal["batch_mean", "per_instance"] = "batch_mean"  # ATEN's weights in the labels
+    date_beta: Literal["times_prior", "alone"] = "times_prior"  # ATEN's weights in DATE
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,8 @@ class Loss:
     epsilon: float = 1e-5  # inside the logarithms of Eq. (6)
     intra: bool = True  # false: Table 4, "w/o L_intra"
     im: bool = True  # false: Table 4, "w/o L_IM", the IM term of Eq. (15)
+    consistency: float = 0.01  # of CAiDA's L_crc
+    diversity: float = 0.3  # of DATE's L_dc
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Config:
-    method: Method = "bi_aten"
+    method: Method = field(default_factory=Method)
     target: str = ""
     data: Data = field(default_factory=Data)
     model: Model = field(default_factory=Model)

@@ -1,6 +1,9 @@
 """YAML and `--set` to a `Config`: strict names, strict types, one order of precedence.
 
-dataclass defaults < profile < file < targets[target] < command line
+dataclass defaults < profile < file < targets[target] < method's recipe < command line
+
+A recipe, configs/methods/<name>.yaml, is what a method was published with. A file that names the
+method itself stands above its recipe.
 """
 
 from __future__ import annotations
@@ -58,8 +61,9 @@ def load_config(
     command_line |= {key: value for key, value in options.items() if value is not None}
 
     targets = _section(tree.pop("targets", {}), f"{path}: targets")
+    tree = {key: _named(key, value, str(path)) for key, value in tree.items()}
+    command_line = {f"{k}.name" if k in NAMED else k: v for k, v in command_line.items()}
     named = tree.pop("profile", {})
-    named = {"name": named} if isinstance(named, str) else _section(named, f"{path}: profile")
     name = str(command_line.get("profile.name") or named.get("name", "paper"))
     # The target decides which layer of `targets:` applies, so it is settled first.
     bench = benchmark(str(command_line.get("data.benchmark") or _benchmark_name(tree)))
@@ -72,13 +76,19 @@ def load_config(
         if not bench.open and key not in bench.domains:
             raise UserError(f"{path}: targets.{key}: {nearest(str(key), bench.domains)}")
 
-    values = _defaults(Config)
-    layers: list[tuple[str, Any]] = [
-        (f"profile {name}", {"profile": _read_profile(name)}),
+    written_for = tree.get("method", {}).get("name", "bi_aten")
+    method = str(command_line.get("method.name") or written_for)
+    files: list[tuple[str, Any]] = [
         (str(path), {**tree, "profile": {**named, "name": name}}),
         (f"{path}: targets.{wanted}", targets.get(wanted) or {}),
+    ]
+    recipe = _read_recipe(method)
+    layers = [
+        (f"profile {name}", {"profile": _read_profile(name)}),
+        *([*recipe, *files] if method == written_for else [*files, *recipe]),
         *((f"--set {key}", _nest(key, value)) for key, value in command_line.items()),
     ]
+    values = _defaults(Config)
     for where, layer in layers:
         _merge(values, layer, Config, where, "")
     config = _build(Config, values)
@@ -89,7 +99,7 @@ def load_config(
 def from_tree(tree: Mapping[str, Any], where: str) -> Config:
     """A resolved config that a run saved: complete, so no profile or target layer applies."""
     values = _defaults(Config)
-    _merge(values, tree, Config, where, "")
+    _merge(values, {k: _named(k, v, where) for k, v in tree.items()}, Config, where, "")
     config = _build(Config, values)
     _check(config)
     return config
@@ -131,6 +141,20 @@ def _read_profile(name: str) -> Tree:
     if name not in PROFILES:
         raise UserError(f"profile '{name}' does not exist; {nearest(name, PROFILES)}")
     return {"name": name, **read_yaml(config_root() / "profiles" / f"{name}.yaml")}
+
+
+def _read_recipe(method: str) -> list[tuple[str, Any]]:
+    path = config_root() / "methods" / f"{method}.yaml"
+    return [(str(path), read_yaml(path))] if path.is_file() else []
+
+
+NAMED = ("method", "profile")  # sections that may be written as their name alone
+
+
+def _named(key: str, value: Any, where: str) -> Any:
+    if key not in NAMED:
+        return value
+    return {"name": value} if isinstance(value, str) else _section(value, f"{where}: {key}")
 
 
 def _assignment(text: str) -> tuple[str, Any]:
@@ -227,7 +251,7 @@ POSITIVE = {
 NOT_NEGATIVE = {
     "model": ("raw_width", "width"),
     "attention": ("init_std",),
-    "loss": ("lambda_intra", "gamma", "label_smoothing"),
+    "loss": ("lambda_intra", "gamma", "label_smoothing", "consistency", "diversity"),
     "train": ("momentum", "weight_decay", "clip_norm", "warmup_epochs", "lr_min"),
     "run": ("seed", "cpu_threads", "checkpoint_seconds"),
 }

@@ -26,5 +26,5 @@ class Profile:
     label_refresh: Literal["per_epoch", "per_batch"] = "per_epoch"
     one_hot_epochs: Literal["every_d_alter", "odd_and_first", "never"] = "every_d_alter"
     evaluate_with: Literal["learned", "one_hot"] = "learned"
-    lr_schedule: Literal["cosine", "inverse_power"] = "cosine"
+    lr_schedule: Literal["cosine", "inverse_power", "inverse_progress"] = "cosine"
     view: Literal["center", "drawn"] = "center"

@@ -143,7 +143,7 @@ class RunFolder:
 
 def _fresh_folder(config: Config) -> Path:
     """runs/debug/night/bi_aten-paper-seed0, with -2, -3, ... while the name is taken."""
-    name = f"{config.method}-{config.profile.name}-seed{config.run.seed}"
+    name = f"{config.method.name}-{config.profile.name}-seed{config.run.seed}"
     base = Path("runs") / config.data.benchmark / config.target / name
     path, count = base, 1
     while path.exists():

@@ -24,7 +24,16 @@ def inverse_power(train: Train, step: int, steps_per_epoch: int) -> float:
     return train.lr * (1 + 0.001 * step) ** -0.75
 
 
-LR_SCHEDULE = {"cosine": cosine, "inverse_power": inverse_power}
+def inverse_progress(train: Train, step: int, steps_per_epoch: int) -> float:
+    """The SHOT family: lr (1 + 10 t/T)^-0.75, t counted from 1 to the last of T steps."""
+    return train.lr * (1 + 10 * (step + 1) / (train.epochs * steps_per_epoch)) ** -0.75
+
+
+LR_SCHEDULE = {
+    "cosine": cosine,
+    "inverse_power": inverse_power,
+    "inverse_progress": inverse_progress,
+}
 
 ONE_HOT_EPOCHS: dict[str, Callable[[int, int], bool]] = {
     "every_d_alter": lambda epoch, d_alter: (epoch + 1) % d_alter == 0,

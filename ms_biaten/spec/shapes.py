@@ -35,7 +35,7 @@ def attention_shapes(config: Config, sizes: Sizes) -> dict[str, tuple[int, ...]]
         "attention.query.weight": (sizes.sources * sizes.width, joined),
         "attention.query.bias": (joined,),
     }
-    if config.method == "bi_aten":
+    if config.method.name == "bi_aten":
         count = groups[config.profile.projections]
         return {
             "attention.feature.weight": (count, sizes.width, joined),
@@ -44,7 +44,7 @@ def attention_shapes(config: Config, sizes: Sizes) -> dict[str, tuple[int, ...]]
             "attention.output.bias": (count, 1, joined),
             **query,
         }
-    if config.method == "aten":
+    if config.method.name == "aten":
         count = groups[config.profile.aten_projections]
         return {
             "attention.feature.weight": (count, sizes.width, joined),

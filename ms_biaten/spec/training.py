@@ -15,7 +15,7 @@ import numpy as np
 import ms_biaten
 from ms_biaten.spec import algorithm, console
 from ms_biaten.spec.bank import Bank
-from ms_biaten.spec.config import Config, Method
+from ms_biaten.spec.config import Config, MethodName
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.run import RunFolder
@@ -23,7 +23,7 @@ from ms_biaten.spec.shapes import initial_attention
 from ms_biaten.spec.target import Target, open_target
 from ms_biaten.spec.weights import stack_sources
 
-COMPARED: tuple[Method, ...] = ("bn_only", "uniform", "aten", "bi_aten")
+COMPARED: tuple[MethodName, ...] = ("bn_only", "uniform", "aten", "bi_aten")
 
 
 def config_of(options: argparse.Namespace) -> Config:
@@ -33,7 +33,7 @@ def config_of(options: argparse.Namespace) -> Config:
         target=options.target,
         profile=options.profile,
         overrides=options.set,
-        settings={"method": options.method, **places},
+        settings={"method.name": options.method, **places},
     )
 
 
@@ -44,12 +44,16 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
     framework = importlib.import_module(backend)
     framework.prepare(config)
 
-    runs = {config.method: train(config, target, framework, folder, program)}
-    place = runs[config.method].path
+    runs = {config.method.name: train(config, target, framework, folder, program)}
+    place = runs[config.method.name].path
     for method in COMPARED if options.controls else ():
-        if method != config.method:
+        if method != config.method.name:
             output = str(place / "controls" / method)
-            control = replace(config, method=method, run=replace(config.run, output=output))
+            control = replace(
+                config,
+                method=replace(config.method, name=method),
+                run=replace(config.run, output=output),
+            )
             started = (place / "controls" / method / "config.yaml").is_file()
             earlier = RunFolder.reopen(Path(output), control) if started else None
             runs[method] = train(control, target, framework, earlier, program, quiet=True)
@@ -80,7 +84,7 @@ def train(
         "trained_parameters": engine.parameter_count(),
     }
     if quiet:
-        console.say(f"control: {console.METHOD_TITLES[config.method]}")
+        console.say(f"control: {console.METHOD_TITLES[config.method.name]}")
     else:
         introduce(config, target.bank, about)
     if folder.lines and folder.lines[-1]["kind"] == "final":
@@ -110,7 +114,7 @@ def introduce(config: Config, bank: Bank, about: dict[str, Any]) -> None:
     versions = about["versions"]
     name = versions["framework"]
     console.say(
-        f"{console.METHOD_TITLES[config.method]} ({config.profile.name} profile) on "
+        f"{console.METHOD_TITLES[config.method.name]} ({config.profile.name} profile) on "
         f"{config.data.benchmark}: {', '.join(bank.domains)} -> {config.target}; "
         f"{len(bank)} samples, {len(bank.classes)} classes, "
         f"{about['trained_parameters']:,} trained parameters; "
