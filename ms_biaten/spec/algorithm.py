@@ -18,7 +18,7 @@ from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
 from ms_biaten.spec.weights import Arrays
 
-TERMS = ("loss", "ce", "im_loss", "intra", "consistency", "diversity", "grad_norm")
+TERMS = ("loss", "ce", "im_loss", *console.FURTHER_TERMS, "grad_norm")
 UNTRAINED = ("avg_ens", "bn_only")
 
 
@@ -137,7 +137,7 @@ def train_epoch(
     config = folder.config
     train, size = config.train, config.run.eval_batch
     per_epoch = len(batch_starts(len(bank), train.batch_size))
-    one_hot = config.method.name != "bi_aten" or is_one_hot(config, epoch)
+    one_hot = is_one_hot(config, epoch)
     started = time.monotonic()
 
     memory = engine.relabel(bank, size, epoch)
