@@ -20,7 +20,15 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10,<3.13",
     # configs/ stands at the top of a checkout and travels inside the package.
-    packages=["ms_biaten", "ms_biaten.spec", "ms_biaten.configs", "torch_ref", "torch_ref.emoji"],
+    packages=[
+        "ms_biaten",
+        "ms_biaten.spec",
+        "ms_biaten.methods",
+        "ms_biaten.configs",
+        "torch_ref",
+        "torch_ref.methods",
+        "torch_ref.emoji",
+    ],
     package_dir={
         "ms_biaten": "ms_biaten",
         "ms_biaten.configs": "configs",

@@ -13,6 +13,7 @@ from ms_biaten.spec.profiles import PROFILES
 from parity_tests.cases import CASES, TOLERANCE
 from parity_tests.harness import MODES, check, ms, torch
 from parity_tests.trajectory import (
+    METHODS,
     differences,
     follow,
     trajectory_config,
@@ -44,6 +45,24 @@ def trajectory_rows():
             yield {
                 "case": f"trajectory-{profile}",
                 "equation": "Algorithm 1, 52 steps",
+                "dtype": "float32",
+                "mode": mode,
+                "tolerance": TOLERANCE["float32"],
+                "torch": max(kinds.values()),
+                "by_quantity": kinds,
+            }
+
+
+def method_rows():
+    for name, weights in METHODS:
+        overrides = (f"method={name}", f"method.weights={weights}", "train.epochs=2")
+        theirs = follow("torch", trajectory_config("paper", overrides))
+        for mode in MODES:
+            config = trajectory_config("paper", (*overrides, f"run.mode={mode}"))
+            kinds = worst_by_kind(differences(follow("mindspore", config), theirs))
+            yield {
+                "case": f"trajectory-{name}-{weights}",
+                "equation": "26 steps",
                 "dtype": "float32",
                 "mode": mode,
                 "tolerance": TOLERANCE["float32"],
@@ -95,7 +114,7 @@ def main():
     parser.add_argument("--report", default="parity_report.json", help="where the JSON goes")
     parser.add_argument("--markdown", help="also write a table to this file")
     options = parser.parse_args()
-    rows = [*function_rows(), *trajectory_rows()]
+    rows = [*function_rows(), *trajectory_rows(), *method_rows()]
     print_rows(rows)
     machine = (
         f"{platform.machine()} CPU, {os.cpu_count()} cores, Python {platform.python_version()}, "

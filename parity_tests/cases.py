@@ -46,6 +46,10 @@ def simplex(*shape):
     return draw
 
 
+def unit_rows(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
 def arrays(**draws):
     return lambda rng: {name: draw(rng) for name, draw in draws.items()}
 
@@ -316,5 +320,56 @@ CASES = [
         "heads.weight_norm",
         arrays(weight_v=normal(C, D), weight_g=normal(C, 1)),
         ("weight_v", "weight_g"),
+    ),
+    Case(
+        "sigmoid_weights",
+        "DECISION",
+        "methods.weights.sigmoid_weights",
+        arrays(scalars=normal(N)),
+        ("scalars",),
+    ),
+    Case(
+        "transferability",
+        "DATE",
+        "methods.weights.transferability",
+        arrays(scores=normal(B, N, N)),
+        ("scores",),
+    ),
+    Case(
+        "importance",
+        "DATE",
+        "methods.weights.importance",
+        arrays(share=simplex(B, N), prior=simplex(N)),
+        ("share", "prior"),
+    ),
+    *(
+        Case(
+            name, "SHOT family", f"methods.clustering.{name}", arrays(phi=normal(B, N, D)), ("phi",)
+        )
+        for name in ("unit_features", "unit_features_with_one")
+    ),
+    Case(
+        "cosine_labels",
+        "SHOT family",
+        "methods.clustering.cosine_labels",
+        lambda rng: {
+            "features": unit_rows(rng.normal(size=(B, N, D))),
+            "mu": rng.normal(size=(N, C, D)),
+            "penalty": np.where(np.arange(N * C).reshape(N, C) % 4, 0.0, 1e30),
+        },
+    ),
+    Case(
+        "consistency_loss",
+        "CAiDA, L_crc",
+        "methods.losses.consistency_loss",
+        arrays(weighted=normal(B, N, C), labels=labels),
+        ("weighted",),
+    ),
+    Case(
+        "diversity_loss",
+        "DATE, L_dc",
+        "methods.losses.diversity_loss",
+        arrays(scores=normal(B, N, N), prior=simplex(N)),
+        ("scores", "prior"),
     ),
 ]

@@ -56,7 +56,7 @@ def as_tuple(outputs):
 
 def resolve(case, package):
     """The function under test and its constants, choices looked up in the same module."""
-    module_name, name = case.function.split(".")
+    module_name, _, name = case.function.rpartition(".")
     module = oracle if package is None else importlib.import_module(f"{package}.{module_name}")
     constants = {
         key: getattr(module, value.table)[value.name] if isinstance(value, Choice) else value

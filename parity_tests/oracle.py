@@ -200,3 +200,64 @@ def nearest_class(distances):
 def clip_gradients(gradients, limit):
     length = np.sqrt(sum(np.square(g).sum() for g in gradients))
     return [g * min(1.0, limit / (length + 1e-6)) for g in gradients], length
+
+
+# -- methods ----------------------------------------------------------------------------------
+
+
+def sigmoid_weights(scalars):
+    s = 1 / (1 + np.exp(-scalars))
+    return s / s.sum()
+
+
+def transferability(scores):
+    B, N, _ = scores.shape
+    return np.array([[softmax(scores[b, i])[i] for i in range(N)] for b in range(B)])
+
+
+def importance(share, prior):
+    return np.stack([row * prior / np.dot(row, prior) for row in share])
+
+
+def unit_features(phi):
+    return phi / np.linalg.norm(phi, axis=-1, keepdims=True)
+
+
+def unit_features_with_one(phi):
+    result = np.zeros((*phi.shape[:2], phi.shape[2] + 1))
+    for b, i in np.ndindex(*phi.shape[:2]):
+        longer = np.append(phi[b, i], 1.0)
+        result[b, i] = longer / np.linalg.norm(longer)
+    return result
+
+
+def cosine_labels(features, mu, penalty):
+    B, N, _ = features.shape
+    labels = np.zeros((B, N), int)
+    for b, i in np.ndindex(B, N):
+        distances = [1 - cosine(features[b, i], center) for center in mu[i]]
+        labels[b, i] = np.argmin(np.array(distances) + penalty[i])
+    return labels
+
+
+def divergence(p, q):
+    return (p * np.log(p / q)).sum()
+
+
+def consistency_loss(weighted, labels):
+    _, N, C = weighted.shape
+    total = 0.0
+    for c in np.unique(labels):
+        q = [softmax(weighted[labels == c, i].mean(0)) for i in range(N)]
+        for m in range(N):
+            for k in range(N):
+                total += (divergence(q[m], q[k]) + divergence(q[k], q[m])) / 2
+    return total / (C * N)
+
+
+def diversity_loss(scores, prior):
+    """Cross entropy of all N*B features against their source, a source's features weighted."""
+    B, N, _ = scores.shape
+    weights = [prior[i] for _ in range(B) for i in range(N)]
+    told = [-np.log(softmax(scores[b, i])[i]) for b in range(B) for i in range(N)]
+    return np.dot(weights, told) / np.sum(weights)

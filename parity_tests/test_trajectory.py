@@ -3,13 +3,14 @@
 import functools
 from typing import get_args, get_type_hints
 
+import numpy as np
 import pytest
 
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.profiles import PROFILES, Profile
 from parity_tests.cases import TOLERANCE
 from parity_tests.harness import MODES
-from parity_tests.trajectory import differences, follow, trajectory_config
+from parity_tests.trajectory import METHODS, differences, follow, trajectory_config
 
 # One step away from the paper in each direction that a profile can take.
 FLIPS = [
@@ -50,6 +51,7 @@ def test_trajectory(profile, mode, method):
         ("attention.temperature=0.1", "loss.epsilon=0.001", "loss.label_smoothing=0.3"),
         ("loss.im=false", "train.clip_norm=0"),
         ("loss.intra=false", "train.momentum=0.0"),
+        ("attention.width=29",),  # wide enough for the cosines without keys
     ],
 )
 def test_every_setting_agrees(overrides):
@@ -58,6 +60,38 @@ def test_every_setting_agrees(overrides):
     errors = differences(follow("mindspore", config), torch_run("paper", overrides))
     worst = max(errors, key=errors.get)
     assert errors[worst] <= TOLERANCE["float32"], (worst, errors[worst])
+
+
+OPTIONS = [
+    ("method=decision", "method.weights=aten", "method.label_mix=per_instance"),
+    ("method=decision", "method.weights=aten", "method.gradient=through"),
+    ("method=date", "method.weights=aten", "method.date_beta=alone"),
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "weights"), METHODS)
+def test_methods(name, weights, mode):
+    """26 steps: losses, weights of the sources, pseudo labels, parameters."""
+    overrides = (f"method={name}", f"method.weights={weights}", "train.epochs=2")
+    config = trajectory_config("paper", (*overrides, f"run.mode={mode}"))
+    errors = differences(follow("mindspore", config), torch_run("paper", overrides))
+    worst = max(errors, key=errors.get)
+    assert errors[worst] <= TOLERANCE["float32"], (worst, errors[worst])
+
+
+@pytest.mark.parametrize("overrides", OPTIONS)
+def test_options_of_methods(overrides):
+    """Each agrees between the frameworks, and moves the trajectory."""
+    overrides = (*overrides, "train.epochs=2")
+    ours = follow("mindspore", trajectory_config("paper", (*overrides, "run.mode=pynative")))
+    theirs = torch_run("paper", overrides)
+    errors = differences(ours, theirs)
+    worst = max(errors, key=errors.get)
+    assert errors[worst] <= TOLERANCE["float32"], (worst, errors[worst])
+    plain = torch_run("paper", (*overrides[:2], "train.epochs=2"))
+    moved = [np.abs(theirs[n] - plain[n]).max() for n in theirs if n.split()[-1] in ("loss", "ce")]
+    assert max(moved) >= 10 * TOLERANCE["float32"]
 
 
 @pytest.mark.parametrize(("field", "value"), FLIPS)

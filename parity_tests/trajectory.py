@@ -4,23 +4,30 @@ import dataclasses
 
 import numpy as np
 
-import torch_ref.adapt
+import torch_ref.backend
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.debug import debug_bank, debug_source
 from ms_biaten.spec.loading import load_config
+from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.metrics import Survey
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
-from ms_biaten.spec.shapes import Sizes, initial_attention
+from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.weights import stack_sources
 from parity_tests.harness import error
 
-import ms_biaten.adapt  # isort: skip  (after the harness, which settles the device)
+import ms_biaten.backend  # isort: skip  (after the harness, which settles the device)
 
-ADAPTERS = {"mindspore": ms_biaten.adapt.Adapter, "torch": torch_ref.adapt.Adapter}
+BACKENDS = {"mindspore": ms_biaten.backend, "torch": torch_ref.backend}
 
 # 397 samples in batches of 31: 13 steps an epoch, the last of 25 samples; 52 steps in all.
 SETTINGS = ("train.batch_size=31", "train.epochs=4", "run.eval_batch=101", "attention.width=13")
 SAMPLES = 397
+
+# Methods of Eq. (18) and the weights that they take.
+METHODS = [
+    ("shot", "native"),
+    *((name, weights) for name in ("decision", "caida", "date") for weights in ("native", "aten")),
+]
 
 
 def trajectory_config(profile="paper", overrides=()):
@@ -40,7 +47,9 @@ def small_bank(view="center", samples=SAMPLES) -> Bank:
 def make_adapter(framework, config, bank):
     sizes = Sizes.of(config, len(bank.domains), len(bank.classes))
     heads = stack_sources(debug_source(domain) for domain in bank.domains)
-    return ADAPTERS[framework](config, sizes, {**heads, **initial_attention(config, sizes)})
+    return BACKENDS[framework].make_engine(
+        config, sizes, {**heads, **initial_arrays(config, sizes)}
+    )
 
 
 def follow(framework, config):

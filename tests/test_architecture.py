@@ -12,10 +12,14 @@ from ms_biaten.spec.equations import EQUATIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 SPEC = sorted((ROOT / "ms_biaten/spec").glob("*.py"))
-OURS = sorted(p for p in (ROOT / "ms_biaten").glob("*.py"))
+OURS = sorted([*(ROOT / "ms_biaten").glob("*.py"), *(ROOT / "ms_biaten/methods").glob("*.py")])
 MIRROR = sorted((ROOT / "torch_ref").rglob("*.py"))
 EMOJI = sorted((ROOT / "torch_ref/emoji").glob("*.py"))
 MIRRORED = ("heads", "attention", "losses", "pseudo_label", "engine", "adapt")
+METHODS = [
+    f"methods/{n}"
+    for n in ("weights", "clustering", "losses", "plugged", "decision", "caida", "date", "shot")
+]
 
 
 def imports(path):
@@ -104,7 +108,7 @@ def outline(path):
 ONE_SIDED = {"forward_of", "update_of", "Engine.update"}
 
 
-@pytest.mark.parametrize("module", MIRRORED)
+@pytest.mark.parametrize("module", [*MIRRORED, *METHODS])
 def test_the_mirror_has_the_same_outline(module):
     ours, theirs = (
         [row for row in outline(ROOT / package / f"{module}.py") if row[0] not in ONE_SIDED]

@@ -3,6 +3,7 @@
 Shapes: B samples, N sources, C classes, K feature width.
 """
 
+import mindspore as ms
 from mindspore import ops
 
 from ms_biaten.attention import unit
@@ -18,9 +19,9 @@ def unit_features_with_one(phi):
     return unit(ops.cat((phi, ops.ones((*phi.shape[:-1], 1), phi.dtype)), -1))
 
 
-def one_hot(labels, classes):
+def one_hot(labels, classes, dtype):
     """labels (...) -> (..., C)."""
-    return ops.one_hot(labels.astype("int32"), classes).astype("float32")
+    return ops.one_hot(labels.astype(ms.int32), classes).astype(dtype)
 
 
 def unpredicted(counts):

@@ -7,7 +7,7 @@ import numpy as np
 from ms_biaten.spec.neighbours import nearest, unit_rows
 
 HOPS = 70  # of a walk, before it settles for the first neighbour
-LISTED = 8  # neighbours that are kept of every sample; a walk beyond them looks again
+LISTED = 4  # neighbours that are kept of every sample; a walk beyond them looks again
 OWN_MEAN, OWN_SPREAD = 0.85, 0.15  # of a sample's own share in its mixture with the anchor
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-BLOCK = 1 << 24  # numbers of a block of similarities
+BLOCK = 1 << 21  # numbers of a block of similarities: about what a cache holds
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:
@@ -27,12 +27,11 @@ def nearest(
         similar = features[start : start + step] @ features.T
         here = np.arange(len(similar))
         similar[here, start + here] = np.inf if itself else -np.inf
-        found = np.argpartition(-similar, count - 1, axis=1)[:, :count]
-        values = np.take_along_axis(similar, found, 1)
-        # By similarity, ties by row: the same on every machine that computes the same numbers.
-        order = np.lexsort((found, -values))
-        rows[start : start + step] = np.take_along_axis(found, order, 1)
-        similarity[start : start + step] = np.take_along_axis(values, order, 1)
+        for place in range(count):  # one maximum after the other: quicker than to partition
+            found = similar.argmax(1)
+            rows[start : start + step, place] = found
+            similarity[start : start + step, place] = similar[here, found]
+            similar[here, found] = -np.inf
     if itself:
         similarity[:, 0] = np.square(features).sum(1)
     return rows, similarity

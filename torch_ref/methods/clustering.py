@@ -19,9 +19,9 @@ def unit_features_with_one(phi):
     return unit(torch.cat((phi, phi.new_ones(*phi.shape[:-1], 1)), -1))
 
 
-def one_hot(labels, classes):
+def one_hot(labels, classes, dtype):
     """labels (...) -> (..., C)."""
-    return nn.functional.one_hot(labels.long(), classes).float()
+    return nn.functional.one_hot(labels.long(), classes).to(dtype)
 
 
 def unpredicted(counts):

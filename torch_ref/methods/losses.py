@@ -12,7 +12,7 @@ def consistency_loss(weighted, labels):
     orders of a pair are in the sum, so its symmetric halves are, too.
     """
     B, N, C = weighted.shape
-    members = one_hot(labels, C)  # (B,C)
+    members = one_hot(labels, C, weighted.dtype)  # (B,C)
     counts = members.sum(0)  # (C,)
     sums = torch.matmul(members.transpose(0, 1), weighted.reshape(B, N * C)).reshape(C, N, C)
     means = sums / counts.clamp(min=1.0).reshape(C, 1, 1)

@@ -110,7 +110,7 @@ class Plugged(Engine):
             features = self.features(phi)
             more, weight = weighted_sums(torch.softmax(own, -1), features)
             sums, mass = sums + more, mass + weight
-            counts = counts + one_hot(own.argmax(-1), own.shape[2]).sum(0)
+            counts = counts + one_hot(own.argmax(-1), own.shape[2], own.dtype).sum(0)
             kept.append(features.cpu().numpy())
         return np.concatenate(kept), centroids(sums, mass), counts
 
@@ -127,7 +127,8 @@ class Plugged(Engine):
         sums = counts = 0.0
         for start in range(0, len(features), size):
             rows = slice(start, start + size)
-            hard = one_hot(self.tensor(labels[rows]), classes)
-            more, count = weighted_sums(hard, self.tensor(features[rows]))
+            near = self.tensor(features[rows])
+            hard = one_hot(self.tensor(labels[rows]), classes, near.dtype)
+            more, count = weighted_sums(hard, near)
             sums, counts = sums + more, counts + count
         return sums, counts
