@@ -20,7 +20,14 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10,<3.13",
     # configs/ stands at the top of a checkout and travels inside the package.
-    packages=["ms_biaten", "ms_biaten.spec", "ms_biaten.configs", "torch_ref", "torch_ref.emoji"],
+    packages=[
+        "ms_biaten",
+        "ms_biaten.spec",
+        "ms_biaten.spec.experiments",
+        "ms_biaten.configs",
+        "torch_ref",
+        "torch_ref.emoji",
+    ],
     package_dir={
         "ms_biaten": "ms_biaten",
         "ms_biaten.configs": "configs",
@@ -29,6 +36,7 @@ setup(
     package_data={
         "ms_biaten": ["data/emoji/*/*.npy", "data/emoji/*/*.json", "data/emoji/*/heads/*"],
         "ms_biaten.spec": ["class_orders/*/*.txt"],
+        "ms_biaten.spec.experiments": ["paper.yaml"],
         "ms_biaten.configs": ["*.yaml", "methods/*.yaml", "profiles/*.yaml"],
     },
     install_requires=[

@@ -11,7 +11,7 @@ import pytest
 from ms_biaten.spec.equations import EQUATIONS
 
 ROOT = Path(__file__).resolve().parents[1]
-SPEC = sorted((ROOT / "ms_biaten/spec").glob("*.py"))
+SPEC = sorted((ROOT / "ms_biaten/spec").rglob("*.py"))
 OURS = sorted(p for p in (ROOT / "ms_biaten").glob("*.py"))
 MIRROR = sorted((ROOT / "torch_ref").rglob("*.py"))
 EMOJI = sorted((ROOT / "torch_ref/emoji").glob("*.py"))

@@ -25,11 +25,7 @@ class Target:
 
 def open_target(config: Config) -> Target:
     bench = benchmark(config.data.benchmark)
-    folder = folder_of(config.data.bank, config)
-    if folder and bench.name in MAKES and not folder.exists():
-        raise UserError(
-            f"no bank of target '{config.target}' at {folder}; `{MAKES[bench.name]}` builds it"
-        )
+    folder = bank_folder(config)
     if folder:
         bank, where = load_bank(folder, config.profile.view), str(folder)
     elif bench.name == "debug":
@@ -40,7 +36,7 @@ def open_target(config: Config) -> Target:
 
     sizes = Sizes.of(config, len(bank.domains), len(bank.classes))
     sizes = replace(sizes, raw=bank.features.shape[2])
-    place = folder_of(config.data.sources, config) or (folder and folder / "heads")
+    place = heads_folder(config)
     if bench.name == "debug" and not config.data.sources:
         heads = [debug_source(domain) for domain in bank.domains]
     elif place:
@@ -51,6 +47,19 @@ def open_target(config: Config) -> Target:
 
 
 SHIPPED = Path(__file__).resolve().parents[1] / "data"
+
+
+def bank_folder(config: Config) -> Path | None:
+    folder, maker = folder_of(config.data.bank, config), MAKES.get(config.data.benchmark)
+    if folder and maker and not folder.exists():
+        raise UserError(f"no bank of target '{config.target}' at {folder}; `{maker}` builds it")
+    return folder
+
+
+def heads_folder(config: Config) -> Path | None:
+    """Of the sources; beside the bank where no other is set."""
+    bank = bank_folder(config)
+    return folder_of(config.data.sources, config) or (bank and bank / "heads")
 
 
 def folder_of(template: str, config: Config) -> Path | None:
