@@ -31,9 +31,11 @@ def by_target(cited: str = "", sources: bool = True) -> Callable[[Results], list
 
 def _table(results: Results, profile: str, cited: str, sources: bool) -> Table:
     own = [[row.title, *_texts(results.accuracies(row, profile))] for row in results.rows]
+    # "paper" alone would be taken for the paper's numbers where those follow.
+    corner = f"{profile} profile" if cited else profile
     return Table(
         f"{results.about(profile)}: accuracy in per cent.",
-        [profile, *(f"→{target}" for target in results.targets), "mean"],
+        [corner, *(f"→{target}" for target in results.targets), "mean"],
         [
             _source_rows(results, profile) if sources else [],
             own,
@@ -74,7 +76,11 @@ def with_cost(results: Results) -> list[Table]:
         tables.append(
             Table(
                 f"{results.about(profile)}: accuracy in per cent.",
-                [profile, *(f"→{t}" for t in results.targets), "mean", "parameters", "time"],
+                [
+                    f"{profile} profile",
+                    *(f"→{target}" for target in results.targets),
+                    *("mean", "parameters", "time"),
+                ],
                 [sources, own, cited],
                 [
                     COST,

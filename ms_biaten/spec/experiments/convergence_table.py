@@ -26,7 +26,7 @@ def _table(results: Results, profile: str, target: str) -> Table:
 
     return Table(
         f"{results.about(profile, target)}: accuracy in per cent by epoch.",
-        [f"{profile}, →{target}", *(f"epoch {epoch}" for epoch in epochs)],
+        [f"{profile} profile, →{target}", *(f"epoch {epoch}" for epoch in epochs)],
         [[[row.title, *(text(row, epoch) for epoch in epochs)] for row in results.rows]],
         results.failures(profile, target),
     )

@@ -17,7 +17,7 @@ def _table(results: Results, profile: str, target: str) -> Table:
 
     return Table(
         f"{results.about(profile, target)}: accuracy of Bi-ATEN in per cent.",
-        [f"{profile}, →{target}", *(f"γ = {gamma:g}" for gamma in GAMMAS)],  # noqa: RUF001
+        [f"{profile} profile, →{target}", *(f"γ = {gamma:g}" for gamma in GAMMAS)],  # noqa: RUF001
         [[[f"λ = {x:g}", *(accuracy(x, gamma) for gamma in GAMMAS)] for x in LAMBDAS]],
         results.failures(profile, target),
     )
