@@ -9,8 +9,10 @@ import multiprocessing
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from tqdm import tqdm
 
 from ms_biaten.spec import console
 from ms_biaten.spec.config import Config
+from ms_biaten.spec.errors import RunError
 from ms_biaten.spec.experiments.grid import Cell
 from ms_biaten.spec.experiments.record import Line, Record
 from ms_biaten.spec.run import RunFolder
@@ -65,14 +68,21 @@ def _in_turn(jobs: Sequence[Job]) -> Iterator[tuple[Job, Line]]:
 def _side_by_side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Line]]:
     # Spawned, not forked: neither framework survives a fork after its first kernel.
     context = multiprocessing.get_context("spawn")
+    waiting, running = iter(jobs), {}
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        waiting = {pool.submit(run_quietly, job): job for job in jobs}
         try:
-            for future in as_completed(waiting):
-                yield waiting[future], future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+            # No more at a time than workers: what queues in the pool would outlive an interrupt.
+            for job in islice(waiting, workers):
+                running[pool.submit(run_quietly, job)] = job
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    done = running.pop(future)
+                    line = future.result()
+                    for job in islice(waiting, 1):
+                        running[pool.submit(run_quietly, job)] = job
+                    yield done, line
+        except BrokenProcessPool:
+            raise RunError("a worker died, perhaps of memory; try fewer --jobs") from None
 
 
 def run_quietly(job: Job) -> Line:
