@@ -22,11 +22,13 @@ setup(
     # configs/ stands at the top of a checkout and travels inside the package.
     packages=[
         "ms_biaten",
+        "ms_biaten.methods",
         "ms_biaten.spec",
         "ms_biaten.spec.experiments",
         "ms_biaten.configs",
         "torch_ref",
         "torch_ref.emoji",
+        "torch_ref.methods",
     ],
     package_dir={
         "ms_biaten": "ms_biaten",

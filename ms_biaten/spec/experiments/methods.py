@@ -16,19 +16,20 @@ ATEN = _row("aten", UNIFORM.title)
 BI_ATEN = _row("bi_aten", UNIFORM.title)
 CONTROLS = (BN_ONLY, UNIFORM, ATEN, BI_ATEN)
 
-SHOT = Row("SHOT", (("method.name", "shot"),))
+SHOT = _row("shot")
 
 
-def _native_and_aten(title: str, method: str) -> tuple[Row, Row]:
+def _native_and_aten(method: str) -> tuple[Row, Row]:
+    title = METHOD_TITLES[method]
     native, aten = (
         (("method.name", method), ("method.weights", weights)) for weights in ("native", "aten")
     )
     return Row(title, native), Row(f"{title} + ATEN", aten, title)
 
 
-DECISION, DECISION_ATEN = _native_and_aten("DECISION", "decision")
-CAIDA, CAIDA_ATEN = _native_and_aten("CAiDA", "caida")
-DATE, DATE_ATEN = _native_and_aten("DATE", "date")
+DECISION, DECISION_ATEN = _native_and_aten("decision")
+CAIDA, CAIDA_ATEN = _native_and_aten("caida")
+DATE, DATE_ATEN = _native_and_aten("date")
 PLUGGED = (DECISION, DECISION_ATEN, CAIDA, CAIDA_ATEN, DATE, DATE_ATEN)
 
 
