@@ -60,7 +60,7 @@ def experiment_command(options: argparse.Namespace, backend: str, program: str) 
     record = Record(options.record or Path("runs/experiments") / f"{bench.name}.jsonl")
     say_what_is_left_aside(record, set(keys.values()))
     known, wanted = record.by_key(), {key: cell for cell, key in keys.items()}
-    given = tuple(text for text in options.set if text.partition("=")[0] not in NOT_IN_KEY)
+    given = tuple(text for text in options.set if text.partition("=")[0].strip() not in NOT_IN_KEY)
     jobs = [
         Job(cell, configs[cell], key, backend, given, options.keep)
         for key, cell in wanted.items()
