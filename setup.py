@@ -22,12 +22,13 @@ setup(
     # configs/ stands at the top of a checkout and travels inside the package.
     packages=[
         "ms_biaten",
-        "ms_biaten.spec",
         "ms_biaten.methods",
+        "ms_biaten.spec",
+        "ms_biaten.spec.experiments",
         "ms_biaten.configs",
         "torch_ref",
-        "torch_ref.methods",
         "torch_ref.emoji",
+        "torch_ref.methods",
     ],
     package_dir={
         "ms_biaten": "ms_biaten",
@@ -37,6 +38,7 @@ setup(
     package_data={
         "ms_biaten": ["data/emoji/*/*.npy", "data/emoji/*/*.json", "data/emoji/*/heads/*"],
         "ms_biaten.spec": ["class_orders/*/*.txt"],
+        "ms_biaten.spec.experiments": ["paper.yaml"],
         "ms_biaten.configs": ["*.yaml", "methods/*.yaml", "profiles/*.yaml"],
     },
     install_requires=[

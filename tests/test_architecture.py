@@ -11,8 +11,8 @@ import pytest
 from ms_biaten.spec.equations import EQUATIONS
 
 ROOT = Path(__file__).resolve().parents[1]
-SPEC = sorted((ROOT / "ms_biaten/spec").glob("*.py"))
-OURS = sorted([*(ROOT / "ms_biaten").glob("*.py"), *(ROOT / "ms_biaten/methods").glob("*.py")])
+SPEC = sorted((ROOT / "ms_biaten/spec").rglob("*.py"))
+OURS = sorted((ROOT / "ms_biaten").rglob("*.py"))
 MIRROR = sorted((ROOT / "torch_ref").rglob("*.py"))
 EMOJI = sorted((ROOT / "torch_ref/emoji").glob("*.py"))
 MIRRORED = ("heads", "attention", "losses", "pseudo_label", "engine", "adapt")

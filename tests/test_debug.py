@@ -5,6 +5,7 @@ import pytest
 
 from ms_biaten.cli import main
 from ms_biaten.spec.debug import HOURS, debug_bank, debug_source
+from ms_biaten.spec.experiments.methods import ABLATIONS
 from tests.conftest import results
 
 QUICK = ["--config", "debug", "--set", "train.epochs=6", "--set", "run.mode=pynative"]
@@ -24,19 +25,10 @@ def test_both_profiles_adapt(folder, profile):
     assert final["accuracy"] > start["baselines"]["AVG-ENS"] + 15
 
 
-# Table 4 of the paper, as configuration.
-ABLATIONS = {
-    "w/o intra-domain weights": ["method=aten"],
-    "w/o alternate training": ["profile.one_hot_epochs=never"],
-    "w/o L_intra": ["loss.intra=false"],
-    "w/o L_IM": ["loss.im=false"],
-}
-
-
-@pytest.mark.parametrize("name", ABLATIONS)
-def test_an_ablation_changes_the_run(folder, name):
+@pytest.mark.parametrize("row", ABLATIONS[1:], ids=lambda row: row.title)
+def test_an_ablation_changes_the_run(folder, row):
     short = ["--config", "debug", "--set", "train.epochs=2", "--set", "run.mode=pynative"]
-    overrides = [part for text in ABLATIONS[name] for part in ("--set", text)]
+    overrides = [part for key, v in row.settings for part in ("--set", f"{key}={v}")]
     assert main(["train", *short, "--output", "full"]) == 0
     assert main(["train", *short, *overrides, "--output", "without"]) == 0
     full, without = (results(folder / run)[-2] for run in ("full", "without"))

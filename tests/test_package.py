@@ -33,8 +33,11 @@ def test_the_wheel_carries_the_configs(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in (ROOT / "configs").rglob("*.yaml"):
         assert f"ms_biaten/configs/{path.relative_to(ROOT / 'configs')}" in names
-    assert "torch_ref/attention.py" in names
+    for package in ("ms_biaten", "torch_ref"):
+        modules = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
+        assert not modules - names
     assert "ms_biaten/spec/class_orders/office_home/lists.txt" in names
+    assert "ms_biaten/spec/experiments/paper.yaml" in names
     assert "ms_biaten/data/emoji/twemoji/manifest.json" in names
     assert "ms_biaten/data/emoji/twemoji/heads/noto.safetensors" in names
     assert not any("/data/emoji/" in name and "/twemoji/" not in name for name in names)

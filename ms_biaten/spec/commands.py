@@ -18,6 +18,7 @@ from ms_biaten.spec import benchmark_lists
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.experiments import command as experiments
 from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.training import config_of, train_command
@@ -74,6 +75,10 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
         help="also run the other methods and controls, for one table of all",
     )
     train.set_defaults(command=train_command)
+
+    experiment = commands.add_parser("experiment", help="a grid of runs, and the paper's tables")
+    experiments.add_options(experiment)
+    experiment.set_defaults(command=experiments.experiment_command)
 
     params = commands.add_parser("params", help="count the parameters that each method trains")
     add_config_options(params)

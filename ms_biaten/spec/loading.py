@@ -115,7 +115,7 @@ def dump(config: Config) -> str:
 
 def differences(one: Config, other: Config, ignore: Iterable[str] = ()) -> list[str]:
     """Dotted names of the settings in which two configs differ."""
-    left, right = dict(_flatten(to_tree(one))), dict(_flatten(to_tree(other)))
+    left, right = dict(flatten(to_tree(one))), dict(flatten(to_tree(other)))
     return [k for k in left if left[k] != right[k] and k not in set(ignore)]
 
 
@@ -183,10 +183,10 @@ def _nest(key: str, value: Any) -> Tree:
     return {first: _nest(rest, value) if rest else value}
 
 
-def _flatten(tree: Tree, prefix: str = "") -> Iterable[tuple[str, Any]]:
+def flatten(tree: Tree, prefix: str = "") -> Iterable[tuple[str, Any]]:
     for key, value in tree.items():
         if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 

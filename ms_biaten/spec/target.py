@@ -25,32 +25,42 @@ class Target:
 
 def open_target(config: Config) -> Target:
     bench = benchmark(config.data.benchmark)
-    folder = folder_of(config.data.bank, config)
-    if folder and bench.name in MAKES and not folder.exists():
-        raise UserError(
-            f"no bank of target '{config.target}' at {folder}; `{MAKES[bench.name]}` builds it"
-        )
+    folder = bank_folder(config)
     if folder:
         bank, where = load_bank(folder, config.profile.view), str(folder)
-    elif bench.name == "debug":
-        bank, where = debug_bank(config.target, config.profile.view), "the debug benchmark"
     else:
-        raise UserError("data.bank: not set; pass --set data.bank=FOLDER, see docs/bank.md")
+        bank, where = debug_bank(config.target, config.profile.view), "the debug benchmark"
     check_bank(bank, config, bench.class_count or len(bank.classes), where)
 
     sizes = Sizes.of(config, len(bank.domains), len(bank.classes))
     sizes = replace(sizes, raw=bank.features.shape[2])
-    place = folder_of(config.data.sources, config) or (folder and folder / "heads")
-    if bench.name == "debug" and not config.data.sources:
-        heads = [debug_source(domain) for domain in bank.domains]
-    elif place:
+    place = heads_folder(config)
+    if place:
         heads = load_heads(place, bank.domains, bank.classes, sizes.raw, sizes.width)
     else:
-        raise UserError("data.sources: not set; pass --set data.sources=FOLDER, see docs/bank.md")
+        heads = [debug_source(domain) for domain in bank.domains]
     return Target(bank, heads, replace(sizes, width=len(heads[0]["bottleneck.bias"])))
 
 
 SHIPPED = Path(__file__).resolve().parents[1] / "data"
+
+
+def bank_folder(config: Config) -> Path | None:
+    """None: the debug benchmark's, made in memory."""
+    folder, maker = folder_of(config.data.bank, config), MAKES.get(config.data.benchmark)
+    if folder and maker and not folder.exists():
+        raise UserError(f"no bank of target '{config.target}' at {folder}; `{maker}` builds it")
+    if not folder and config.data.benchmark != "debug":
+        raise UserError("data.bank: not set; pass --set data.bank=FOLDER, see docs/bank.md")
+    return folder
+
+
+def heads_folder(config: Config) -> Path | None:
+    """Beside the bank where no other is set. None: the debug benchmark's, made in memory."""
+    if config.data.sources or config.data.benchmark == "debug":
+        return folder_of(config.data.sources, config)
+    bank = bank_folder(config)
+    return bank and bank / "heads"
 
 
 def folder_of(template: str, config: Config) -> Path | None:

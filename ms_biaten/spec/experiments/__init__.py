@@ -1,0 +1,1 @@
+"""Grids of runs and the tables made of them: `ms-biaten experiment`."""

@@ -1,0 +1,58 @@
+"""What makes two runs the same: settings, data and framework, never the place they happen at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ms_biaten.spec.bank import digest, read_manifest
+from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.config import Config
+from ms_biaten.spec.loading import flatten, to_tree
+from ms_biaten.spec.run import PLACE
+from ms_biaten.spec.target import bank_folder, heads_folder
+
+# The folders of bank and heads are places, too: their content stands in the key.
+NOT_IN_KEY = (*PLACE, "data.bank", "data.sources")
+
+
+def key_of(config: Config, framework: str) -> str:
+    """SHA-256 of everything that decides a run's numbers."""
+    settings = {k: v for k, v in flatten(to_tree(config)) if k not in NOT_IN_KEY}
+    bank, heads = bank_folder(config), heads_folder(config)
+    domains = (
+        bank_domains(bank) if bank else benchmark(config.data.benchmark).sources(config.target)
+    )
+    data = [bank_digest(bank, config.profile.view), heads_digest(heads, domains)]
+    return _digest({"settings": settings, "framework": framework, "data": data})
+
+
+# The cells of a grid share a few banks: each is read once.
+
+
+@cache
+def bank_domains(folder: Path) -> tuple[str, ...]:
+    return tuple(read_manifest(folder)["domains"])
+
+
+@cache
+def bank_digest(folder: Path | None, view: str) -> str:
+    """Of the samples, their labels and the features' checksum; a bank made in memory has none."""
+    if folder is None:
+        return ""
+    manifest = read_manifest(folder)
+    content = {key: manifest[key] for key in ("domains", "classes", "samples", "labels")}
+    return _digest({**content, "features": manifest["views"].get(view)})
+
+
+@cache
+def heads_digest(folder: Path | None, domains: tuple[str, ...]) -> str:
+    files = [folder / f"{domain}.safetensors" for domain in domains] if folder else []
+    return _digest([digest(file) for file in files if file.is_file()])
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,18 @@
+"""Tables of a record, without the banks that it was made with."""
+
+from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.experiments.catalogue import EXPERIMENTS
+from ms_biaten.spec.experiments.grid import cells
+from ms_biaten.spec.experiments.record import Record, by_settings
+from ms_biaten.spec.experiments.results import Results
+
+
+def recorded_tables(name, path, benchmark_name, targets=None, profiles=None, seeds=None):
+    """The tables of an experiment; a cell that the record lacks is an error."""
+    experiment, bench = EXPERIMENTS[name], benchmark(benchmark_name)
+    targets = targets or experiment.targets_on(bench)
+    profiles, seeds = profiles or experiment.profiles, seeds or experiment.seeds
+    grid = cells(experiment.rows, profiles, targets, seeds)
+    lines = by_settings(grid, Record(path).lines)
+    assert not [str(cell) for cell in grid if cell not in lines]
+    return experiment.tables(Results(bench, experiment.rows, profiles, targets, seeds, lines))
