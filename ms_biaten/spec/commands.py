@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import ms_biaten
-from ms_biaten.spec import benchmark_lists
+from ms_biaten.spec import benchmark_lists, selection
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
@@ -77,6 +77,10 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
     params = commands.add_parser("params", help="count the parameters that each method trains")
     add_config_options(params)
     params.set_defaults(command=params_command)
+
+    select = commands.add_parser("select", help="choose among runs and epochs without labels")
+    selection.add_options(select)
+    select.set_defaults(command=selection.select_command)
 
     lists = commands.add_parser("lists", help="list files of a benchmark from its image folders")
     benchmark_lists.add_options(lists)
