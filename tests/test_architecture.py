@@ -11,7 +11,7 @@ import pytest
 from ms_biaten.spec.equations import EQUATIONS
 
 ROOT = Path(__file__).resolve().parents[1]
-SPEC = sorted((ROOT / "ms_biaten/spec").glob("*.py"))
+SPEC = sorted((ROOT / "ms_biaten/spec").rglob("*.py"))
 OURS = sorted(p for p in (ROOT / "ms_biaten").glob("*.py"))
 MIRROR = sorted((ROOT / "torch_ref").rglob("*.py"))
 EMOJI = sorted((ROOT / "torch_ref/emoji").glob("*.py"))
@@ -76,7 +76,7 @@ def test_help_imports_no_framework():
         "import sys, ms_biaten.cli\n"
         "try: ms_biaten.cli.main(['--help'])\n"
         "except SystemExit: pass\n"
-        "print(sorted({'mindspore', 'torch'} & set(sys.modules)))"
+        "print(sorted({'mindspore', 'torch', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

@@ -7,7 +7,15 @@ from ms_biaten.cli import main
 from ms_biaten.spec.debug import HOURS, debug_bank, debug_source
 from tests.conftest import results
 
-QUICK = ["--config", "debug", "--set", "train.epochs=6", "--set", "run.mode=pynative"]
+QUICK = [
+    "--config",
+    "debug",
+    "--set",
+    "train.epochs=6",
+    "--set",
+    "run.mode=pynative",
+    "--no-report",
+]
 
 
 @pytest.mark.parametrize("target", HOURS)
@@ -35,7 +43,7 @@ ABLATIONS = {
 
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_an_ablation_changes_the_run(folder, name):
-    short = ["--config", "debug", "--set", "train.epochs=2", "--set", "run.mode=pynative"]
+    short = [*QUICK, "--set", "train.epochs=2"]
     overrides = [part for text in ABLATIONS[name] for part in ("--set", text)]
     assert main(["train", *short, "--output", "full"]) == 0
     assert main(["train", *short, *overrides, "--output", "without"]) == 0

@@ -18,6 +18,7 @@ from ms_biaten.spec import benchmark_lists, selection
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.report import command as report
 from ms_biaten.spec.shapes import Sizes, attention_shapes
 from ms_biaten.spec.training import config_of, train_command
 from ms_biaten.spec.weights import source_shapes, stack_sources
@@ -72,7 +73,14 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
         action="store_true",
         help="also run the other methods and controls, for one table of all",
     )
+    train.add_argument(
+        "--no-report", dest="report", action="store_false", help="do not write report.html"
+    )
     train.set_defaults(command=train_command)
+
+    page = commands.add_parser("report", help="a run as one HTML page, and figures for papers")
+    report.add_options(page)
+    page.set_defaults(command=report.report_command)
 
     params = commands.add_parser("params", help="count the parameters that each method trains")
     add_config_options(params)
