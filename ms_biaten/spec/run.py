@@ -5,6 +5,7 @@ results.jsonl                 one line per epoch, the first with the versions, t
 checkpoints/last.safetensors  weights, optimiser state, clusters, pseudo labels; position
 checkpoints/best.safetensors  the selected epoch, where the rule is not `last`
 predictions.csv               sample, class, confidence, weight of each source
+report.html                   all of it as a page, by `spec/report`
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def weights_figure(
         low, reach = np.quantile(beta, (0.05, 0.95), axis=0)
         axes.hlines(rows, low, reach, color=drawing.INK, linewidth=1.4)
     for row, value in enumerate(mean):
-        _beside(axes, max(value, reach[row]), row, f"{value:.3f}")
+        _at_the_right(axes, row, f"{value:.3f}")
     axes.axvline(1 / len(domains), color=drawing.INK, linewidth=0.8, linestyle=(0, (2, 2)))
     axes.set_xlim(0, 1.25 * max(reach.max(), mean.max()))
     axes.set_yticks(rows, [drawing.short(d) for d in domains])
@@ -37,7 +37,7 @@ def weights_figure(
         axes = panels[1]
         axes.barh(rows, accuracies, 0.62, color=drawing.ORANGE)
         for row, value in enumerate(accuracies):
-            _beside(axes, value, row, f"{value:.1f}")
+            _at_the_right(axes, row, f"{value:.1f}")
         axes.set_xlim(0, 1.2 * max(*accuracies, 1))
         axes.set_title("accuracy alone, %", loc="left")
     for axes in panels:
@@ -46,19 +46,18 @@ def weights_figure(
     return figure
 
 
-def _beside(axes: Axes, end: float, row: int, text: str) -> None:
-    axes.annotate(text, (end, row), (5, 0), textcoords="offset points", va="center")
+def _at_the_right(axes: Axes, row: int, text: str) -> None:
+    axes.text(1, row, text, transform=axes.get_yaxis_transform(), ha="right", va="center")
 
 
 def calibration_figure(found: Reliability) -> Figure:
     """Accuracy by confidence, and how many samples have it."""
     figure, (axes, sizes) = drawing.new_figure(3.1, 2)
     bins = len(found.counts)
-    left = np.arange(bins) / bins
+    middle, width = (np.arange(bins) + 0.5) / bins, 0.94 / bins
     filled = found.counts > 0
     axes.plot([0, 1], [0, 1], color=drawing.INK, linewidth=0.8, linestyle=(0, (3, 2)))
-    axes.bar(left[filled], found.accuracy[filled], 1 / bins, align="edge", color=drawing.BLUE,
-             edgecolor="white", linewidth=0.6)  # fmt: skip
+    axes.bar(middle[filled], found.accuracy[filled], width, color=drawing.BLUE)
     axes.plot(
         found.confidence[filled],
         found.accuracy[filled],
@@ -71,8 +70,7 @@ def calibration_figure(found: Reliability) -> Figure:
     axes.set_ylim(0, 1)
     axes.set_ylabel("accuracy")
     axes.set_title(f"ECE {100 * found.ece:.1f} %", loc="left")
-    sizes.bar(left, found.counts, 1 / bins, align="edge", color=drawing.SKY,
-              edgecolor="white", linewidth=0.6)  # fmt: skip
+    sizes.bar(middle, found.counts, width, color=drawing.SKY)
     sizes.set_ylabel("samples")
     for panel in (axes, sizes):
         panel.set_xlim(0, 1)

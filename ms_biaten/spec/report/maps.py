@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -38,7 +39,8 @@ def alpha_figure(alpha: np.ndarray, domains: Sequence[str]) -> Figure:
     heat_map(axes, alpha, domains, domains, drawing.DIVERGING, bounds, lambda v: f"{v:.{digits}f}")
     axes.set_xlabel("classifier of")
     axes.set_ylabel("feature of")
-    colour_bar(figure, axes, drawing.DIVERGING, bounds, "α")
+    bar = colour_bar(figure, axes, drawing.DIVERGING, bounds, "α")
+    bar.ax.set_ylim(bottom=max(0.0, bounds[0]))  # no weight is negative
     return figure
 
 
@@ -115,9 +117,10 @@ def heat_map(
 
 def colour_bar(
     figure: Figure, axes: Axes, colours: str, bounds: tuple[float, float], name: str
-) -> None:
+) -> Colorbar:
     shades = matplotlib.colormaps[colours].resampled(64)  # each is a path in the SVG
     place = axes.inset_axes((1.015, 0, 0.022, 1))
     bar = figure.colorbar(ScalarMappable(Normalize(*bounds), shades), cax=place)
     bar.set_label(name)
     bar.ax.spines[:].set_visible(False)
+    return bar

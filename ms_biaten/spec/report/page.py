@@ -50,17 +50,17 @@ def header(story: Story) -> Markup:
         tag("p", "ms_biaten report", class_="kind"),
         tag("h1", title_of(story)),
         tag("p", f"{', '.join(story.domains)} → {config.target}", class_="domains"),
-        headline(last) if last else "",
+        headline(last, story.history.final is not None) if last else "",
         selection(story),
         *(tag("p", note, class_="note") for note in story.notes),
         facts(story),
     )
 
 
-def headline(line: Line) -> Markup:
+def headline(line: Line, finished: bool) -> Markup:
     """The accuracy, or the measures that need no labels."""
     if "accuracy" in line:
-        numbers = [(f"{line['accuracy']:.1f} %", "accuracy")]
+        numbers = [(f"{line['accuracy']:.1f} %", "accuracy" if finished else "accuracy so far")]
         if "class_accuracy" in line:
             numbers.append((f"{line['class_accuracy']:.1f} %", "mean over classes"))
     else:

@@ -84,7 +84,6 @@ def results(story: Story) -> Section | None:
     if last is None:
         return None
     runs = [*story.controls.values(), story.history]
-    finals = [(curves.method_title(run), run.last, run is story.history) for run in runs]
     labelled = "accuracy" in last
     rows: list[list[object]] = []
     if labelled:
@@ -95,11 +94,15 @@ def results(story: Story) -> Section | None:
     else:
         heads = ["", "IM", "SND", "entropy"]
         keys, digits = ["im", "snd", "entropy"], 3
-    for title, line, own in finals:
+    for run in runs:
+        line, title = run.last, curves.method_title(run)
         if line:
+            title += "" if run.final else f" ({run.reached})"
             values = [f"{line[key]:.{digits}f}" if key in line else "" for key in keys]
-            rows.append([tag("strong", title) if own else title, *values])
+            rows.append([tag("strong", title) if run is story.history else title, *values])
     caption = "Labels only measure: no method saw one." if labelled else "No labels: no accuracy."
+    if last.get("oracle"):
+        caption = "No method was trained with labels, but they chose the epoch: not a fair result."
     return Section("results", "Results", caption, None, table(heads, rows, 1))
 
 

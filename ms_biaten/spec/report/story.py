@@ -101,7 +101,7 @@ def _bank_of(history: History, predictions: Predictions | None, notes: list[str]
     except UserError as error:
         notes.append(
             f"The target's bank cannot be opened, so nothing here is measured with labels beyond "
-            f"what the run wrote down. {error}"
+            f"what the run wrote down ({error})."
         )
         return None
     if predictions is None:
