@@ -52,14 +52,14 @@ def follow(framework, config):
 
     def survey(when):
         seen = Survey(len(bank), len(bank.domains), len(bank.classes))
-        adapter.survey(bank.chunks(config.run.eval_batch), seen)
+        adapter.survey(bank, config.run.eval_batch, seen)
         record[f"{when} beta"], record[f"{when} predicted"] = seen.beta, seen.predicted
         for name, value in seen.measures(bank.labels).items():
             record[f"{when} {name}"] = np.array(value)
 
     survey("start")
     for epoch in range(config.train.epochs):
-        memory = adapter.relabel(bank.chunks(config.run.eval_batch))
+        memory = adapter.relabel(bank, config.run.eval_batch, epoch)
         record[f"epoch {epoch} memory"] = memory
         batches = epoch_batches(config.run.seed, epoch, len(bank), config.train.batch_size)
         for index, rows in enumerate(batches):

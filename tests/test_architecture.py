@@ -15,7 +15,7 @@ SPEC = sorted((ROOT / "ms_biaten/spec").rglob("*.py"))
 OURS = sorted(p for p in (ROOT / "ms_biaten").glob("*.py"))
 MIRROR = sorted((ROOT / "torch_ref").rglob("*.py"))
 EMOJI = sorted((ROOT / "torch_ref/emoji").glob("*.py"))
-MIRRORED = ("heads", "attention", "losses", "pseudo_label", "adapt")
+MIRRORED = ("heads", "attention", "losses", "pseudo_label", "engine", "adapt")
 
 
 def imports(path):
@@ -101,7 +101,7 @@ def outline(path):
 
 
 # The compiled functions that MindSpore needs and PyTorch writes as methods.
-ONE_SIDED = {"forward_of", "update_of", "Adapter.update"}
+ONE_SIDED = {"forward_of", "update_of", "Engine.update"}
 
 
 @pytest.mark.parametrize("module", MIRRORED)

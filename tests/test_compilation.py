@@ -16,7 +16,7 @@ def test_nothing_is_compiled_after_the_first_epoch(profile):
     counts = []
     for epoch in range(3):
         take_survey(adapter, bank, config.run.eval_batch)
-        memory = adapter.relabel(bank.chunks(config.run.eval_batch))
+        memory = adapter.relabel(bank, config.run.eval_batch, 0)
         for index, rows in enumerate(epoch_batches(0, epoch, len(bank), 31)):
             # Learning rate and one-hot switch change at every step; both are tensors.
             adapter.step(bank.rows(rows), memory[rows], 0.01 / (index + 1), index % 2 == 0)

@@ -1,6 +1,12 @@
 """PyTorch as the commands of `spec.commands` see it."""
 
 from torch_ref.adapt import Adapter
+from torch_ref.methods import METHODS
 from torch_ref.runtime import prepare, versions
 
-__all__ = ["Adapter", "prepare", "versions"]
+__all__ = ["make_engine", "prepare", "versions"]
+
+
+def make_engine(config, sizes, arrays):
+    """The engine of the config's method, with these weights."""
+    return METHODS.get(config.method.name, Adapter)(config, sizes, arrays)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,16 +19,16 @@ from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
 from ms_biaten.spec.weights import Arrays
 
-TERMS = ("loss", "ce", "im_loss", "intra", "grad_norm")
+TERMS = ("loss", "ce", "im_loss", *console.FURTHER_TERMS, "grad_norm")
 
 
 class Engine(Protocol):
     """What a framework supplies: `ms_biaten.adapt.Adapter` and `torch_ref.adapt.Adapter`."""
 
-    def survey(self, chunks: Iterable[np.ndarray], survey: Survey) -> None:
-        """One pass in evaluation mode; Eq. (11) on the way."""
+    def survey(self, bank: Bank, size: int, survey: Survey) -> None:
+        """One pass in evaluation mode, `size` samples at a time; Eq. (11) on the way."""
 
-    def relabel(self, chunks: Iterable[np.ndarray]) -> np.ndarray:
+    def relabel(self, bank: Bank, size: int, epoch: int) -> np.ndarray:
         """What each step needs to know its labels: Eqs. (12)-(14), or the features for them."""
 
     def step(self, raw: np.ndarray, memory: np.ndarray, lr: float, learned: bool) -> dict[str, Any]:
@@ -137,12 +137,13 @@ def train_epoch(
     config = folder.config
     train, size = config.train, config.run.eval_batch
     per_epoch = len(batch_starts(len(bank), train.batch_size))
-    one_hot = config.method.name != "bi_aten" or is_one_hot(config, epoch)
+    one_hot = is_one_hot(config, epoch)
     started = time.monotonic()
 
-    memory = engine.relabel(bank.chunks(size))
+    memory = engine.relabel(bank, size, epoch)
     labels = np.full(len(bank), -1, np.int64)  # -1: in no batch of this epoch
-    sums, lr = dict.fromkeys(TERMS, 0.0), train.lr
+    sums: dict[str, float] = {}
+    lr = train.lr
     batches = epoch_batches(config.run.seed, epoch, len(bank), train.batch_size)
     title = f"epoch {epoch + 1}/{train.epochs}"
     with tqdm(batches, title, per_epoch, leave=False, disable=None, dynamic_ncols=True) as bar:
@@ -150,10 +151,11 @@ def train_epoch(
             lr = learning_rate(config, epoch * per_epoch + index, per_epoch)
             record = engine.step(bank.rows(rows), memory[rows], lr, not one_hot)
             labels[rows] = record["labels"]
-            for term in TERMS:
+            terms = [term for term in TERMS if term in record]
+            for term in terms:
                 _check_finite(record, term, epoch, index, folder)
-                sums[term] += record[term]
-            bar.set_postfix({t: f"{record[t]:.3f}" for t in TERMS[:4]}, refresh=False)
+                sums[term] = sums.get(term, 0.0) + record[term]
+            bar.set_postfix({t: f"{record[t]:.3f}" for t in terms[:-1]}, refresh=False)
 
     survey = take_survey(engine, bank, size)
     line = {
@@ -175,7 +177,7 @@ def train_epoch(
 
 def take_survey(engine: Engine, bank: Bank, size: int) -> Survey:
     survey = Survey(len(bank), len(bank.domains), len(bank.classes))
-    engine.survey(bank.chunks(size), survey)
+    engine.survey(bank, size, survey)
     return survey
 
 

@@ -18,8 +18,9 @@ from ms_biaten.spec import benchmark_lists, selection
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.report import command as report
-from ms_biaten.spec.shapes import Sizes, attention_shapes
+from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.training import config_of, train_command
 from ms_biaten.spec.weights import source_shapes, stack_sources
 
@@ -104,7 +105,9 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
 def add_config_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", help="a YAML file or the name of a shipped one")
     parser.add_argument("--target", help="the domain to adapt to")
-    parser.add_argument("--method", help="bi_aten, aten, uniform, avg_ens or bn_only")
+    parser.add_argument(
+        "--method", help="bi_aten, aten, uniform, avg_ens, bn_only, shot, decision, caida or date"
+    )
     parser.add_argument("--profile", help="paper (default) or official")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="for example train.lr=0.01"
@@ -133,10 +136,8 @@ def params_command(options: argparse.Namespace, backend: str, program: str) -> N
         chosen = config_of(options)
         zeros = {name: np.zeros(shape, np.float32) for name, shape in head.items()}
         zeros["fc.weight_v"] = np.ones(head["fc.weight_v"], np.float32)
-        attention = attention_shapes(chosen, sizes)
-        arrays = stack_sources([zeros] * sources)
-        arrays |= {name: np.zeros(shape, np.float32) for name, shape in attention.items()}
-        trained = framework.Adapter(chosen, sizes, arrays).parameter_count()
+        arrays = {**stack_sources([zeros] * sources), **initial_arrays(chosen, sizes)}
+        trained = framework.make_engine(chosen, sizes, arrays).parameter_count()
         print(f"{method:8}  {trained:>12,}  {trained + frozen:>24,}")
 
 

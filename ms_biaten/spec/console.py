@@ -6,13 +6,27 @@ from typing import Any
 
 from tqdm import tqdm
 
+from ms_biaten.spec.config import Config
+
 METHOD_TITLES = {  # in the order of a table
     "avg_ens": "AVG-ENS",
     "bn_only": "BN re-estimated",
     "uniform": "uniform weights",
     "aten": "ATEN",
     "bi_aten": "Bi-ATEN",
+    "shot": "SHOT, averaged",
+    "decision": "DECISION",
+    "caida": "CAiDA",
+    "date": "DATE",
 }
+
+
+def title_of(config: Config) -> str:
+    title = METHOD_TITLES[config.method.name]
+    return f"{title} + ATEN" if config.method.weights == "aten" else title
+
+
+FURTHER_TERMS = ("intra", "consistency", "diversity")
 
 
 def say(text: str) -> None:
@@ -22,12 +36,14 @@ def say(text: str) -> None:
 def epoch_line(line: dict[str, Any], epochs: int) -> str:
     parts = [f"epoch {line['epoch']:>{len(str(epochs))}}/{epochs}"]
     trained = line["kind"] == "epoch"
-    parts.append(("one-hot" if line["one_hot"] else "learned") if trained else "start  ")
+    if line.get("one_hot") is not None or not trained:
+        parts.append(("one-hot" if line["one_hot"] else "learned") if trained else "start  ")
     if "accuracy" in line:
         parts.append(f"accuracy {line['accuracy']:5.1f}")
     parts.append(f"entropy {line['entropy']:.3f} IM {line['im']:.3f} SND {line['snd']:.3f}")
     if trained:
-        terms = f"ce {line['ce']:.3f} im {line['im_loss']:.3f} intra {line['intra']:.3f}"
+        terms = f"ce {line['ce']:.3f} im {line['im_loss']:.3f}"
+        terms += "".join(f" {t} {line[t]:.3f}" for t in FURTHER_TERMS if t in line)
         parts.append(f"L {line['loss']:.3f} ({terms})")
     return "  ".join(parts)
 

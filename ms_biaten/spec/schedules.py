@@ -51,8 +51,10 @@ def learning_rate(config: Config, step: int, steps_per_epoch: int) -> float:
     return LR_SCHEDULE[config.profile.lr_schedule](config.train, step, steps_per_epoch)
 
 
-def is_one_hot(config: Config, epoch: int) -> bool:
-    """Algorithm 1: does alpha stay one-hot in this epoch?"""
+def is_one_hot(config: Config, epoch: int) -> bool | None:
+    """Algorithm 1: does alpha stay one-hot in this epoch? None where there is no alpha to learn."""
+    if config.method.name != "bi_aten":
+        return True if config.method.name == "aten" else None
     return ONE_HOT_EPOCHS[config.profile.one_hot_epochs](epoch, config.train.d_alter)
 
 

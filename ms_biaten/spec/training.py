@@ -18,9 +18,9 @@ from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.config import Config, MethodName
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.loading import load_config
+from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.report.command import write_report
 from ms_biaten.spec.run import RunFolder
-from ms_biaten.spec.shapes import initial_attention
 from ms_biaten.spec.target import Target, open_target
 from ms_biaten.spec.weights import stack_sources
 
@@ -82,8 +82,8 @@ def train(
     quiet: bool = False,
 ) -> RunFolder:
     """One run to its end, in a new folder or in the one to go on with."""
-    arrays = {**stack_sources(target.heads), **initial_attention(config, target.sizes)}
-    engine = framework.Adapter(config, target.sizes, arrays)
+    arrays = {**stack_sources(target.heads), **initial_arrays(config, target.sizes)}
+    engine = framework.make_engine(config, target.sizes, arrays)
     folder = folder or RunFolder.create(config)
     about = {
         "versions": {
@@ -95,7 +95,7 @@ def train(
         "trained_parameters": engine.parameter_count(),
     }
     if quiet:
-        console.say(f"control: {console.METHOD_TITLES[config.method.name]}")
+        console.say(f"control: {console.title_of(config)}")
     else:
         introduce(config, target.bank, about)
     if folder.lines and folder.lines[-1]["kind"] == "final":
@@ -125,7 +125,7 @@ def introduce(config: Config, bank: Bank, about: dict[str, Any]) -> None:
     versions = about["versions"]
     name = versions["framework"]
     console.say(
-        f"{console.METHOD_TITLES[config.method.name]} ({config.profile.name} profile) on "
+        f"{console.title_of(config)} ({config.profile.name} profile) on "
         f"{config.data.benchmark}: {', '.join(bank.domains)} -> {config.target}; "
         f"{len(bank)} samples, {len(bank.classes)} classes, "
         f"{about['trained_parameters']:,} trained parameters; "

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ms_biaten.spec.console import METHOD_TITLES
+from ms_biaten.spec.console import title_of
 from ms_biaten.spec.history import History
 from ms_biaten.spec.report import drawing
 from ms_biaten.spec.report.story import Story
@@ -33,10 +33,6 @@ class Curve:
     look: dict[str, Any]
 
 
-def method_title(history: History) -> str:
-    return METHOD_TITLES.get(history.config.method.name, history.config.method.name)
-
-
 def curve_of(history: History, measure: str, look: dict[str, Any]) -> Curve | None:
     lines = [line for line in (history.start, *history.epochs) if line and measure in line]
     if not history.planned:  # trains nothing: its one value holds for all epochs
@@ -44,7 +40,7 @@ def curve_of(history: History, measure: str, look: dict[str, Any]) -> Curve | No
     if not lines:
         return None
     return Curve(
-        method_title(history), [ln["epoch"] for ln in lines], [ln[measure] for ln in lines], look
+        title_of(history.config), [ln["epoch"] for ln in lines], [ln[measure] for ln in lines], look
     )
 
 

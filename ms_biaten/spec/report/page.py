@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ms_biaten.spec import console
 from ms_biaten.spec.history import Line
-from ms_biaten.spec.report.curves import method_title
 from ms_biaten.spec.report.drawing import inline_svg
 from ms_biaten.spec.report.markup import Markup, join, tag
 from ms_biaten.spec.report.sections import Section
@@ -40,7 +39,7 @@ def render(story: Story, sections: list[Section]) -> str:
 
 def title_of(story: Story) -> str:
     config = story.history.config
-    return f"{method_title(story.history)} on {config.data.benchmark} → {config.target}"
+    return f"{console.title_of(config)} on {config.data.benchmark} → {config.target}"
 
 
 def header(story: Story) -> Markup:
@@ -86,7 +85,7 @@ def facts(story: Story) -> Markup:
     start = history.start or {}
     versions = {k: v for k, v in start.get("versions", {}).items() if k != "framework"}
     rows = {
-        "method": f"{method_title(history)}, {config.profile.name} profile",
+        "method": f"{console.title_of(config)}, {config.profile.name} profile",
         "seed": config.run.seed,
         "epochs": f"{len(history.epochs)} of {history.planned}" if history.planned else "none",
         "samples": len(story.predictions.samples) if story.predictions else "",

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from ms_biaten.spec.console import title_of
 from ms_biaten.spec.loading import dump
 from ms_biaten.spec.report import bars, curves, maps
 from ms_biaten.spec.report.markup import Markup, join, table, tag
@@ -95,7 +96,7 @@ def results(story: Story) -> Section | None:
         heads = ["", "IM", "SND", "entropy"]
         keys, digits = ["im", "snd", "entropy"], 3
     for run in runs:
-        line, title = run.last, curves.method_title(run)
+        line, title = run.last, title_of(run.config)
         if line:
             title += "" if run.final else f" ({run.reached})"
             values = [f"{line[key]:.{digits}f}" if key in line else "" for key in keys]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.console import METHOD_TITLES
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.history import History, read_history
 from ms_biaten.spec.target import open_names
@@ -27,7 +28,7 @@ class Predictions:
 @dataclass(frozen=True)
 class Story:
     history: History
-    controls: dict[str, History]  # by method
+    controls: dict[str, History]  # by method, in the order of a table
     domains: tuple[str, ...]
     classes: tuple[str, ...]
     predictions: Predictions | None
@@ -63,7 +64,7 @@ def read_story(path: Path, program: str) -> Story:
     index = {name: c for c, name in enumerate(classes)}
     return Story(
         history,
-        controls,
+        {name: controls[name] for name in METHOD_TITLES if name in controls},
         _domains_of(history, bank, predictions),
         classes,
         predictions,

@@ -1,0 +1,46 @@
+"""SHOT (Liang et al., ICML 2020) on every source by itself; their probabilities are averaged."""
+
+import numpy as np
+from mindspore import ops
+
+from ms_biaten.losses import cross_entropy, im_loss
+from ms_biaten.methods.clustering import unpredicted
+from ms_biaten.methods.plugged import Model, Objective, Plugged
+from ms_biaten.pseudo_label import centroids
+
+
+class AveragedModel(Model):
+    """Sources never meet in training; y is the logarithm of their mean probability."""
+
+    def mix(self, w, own):
+        p = ops.bmm(w.expand_dims(1), ops.softmax(own, -1)).squeeze(1)
+        return ops.log(ops.maximum(p, 1e-30))
+
+
+class EachSource(Objective):
+    """The sum of every source's own loss: their parameters are apart, so they train apart."""
+
+    def __init__(self, config, sizes):
+        super().__init__(config, sizes, AveragedModel)
+
+    def construct(self, raw, memory, learned, mu, products, penalty):
+        _, own, _, alpha, w, y = self.model(raw, learned)
+        B, N, C = own.shape
+        # The mean over all B*N outputs, N times: the sum of the sources' means.
+        ce = N * cross_entropy(own.reshape(B * N, C), memory.reshape(B * N), self.smoothing)
+        im = im_loss(own, self.epsilon).sum()
+        loss = self.gamma * ce + im
+        return loss, (ce, im, loss * 0.0, y.argmax(1), alpha, w, y)
+
+
+class Shot(Plugged):
+    def __init__(self, config, sizes, arrays):
+        super().__init__(config, sizes, arrays, EachSource(config, sizes))
+
+    def relabel(self, bank, size, epoch):
+        """Labels (M,N), each source's own, after two rounds over the classes that it predicts."""
+        features, mu, counts = self.look(bank, size)
+        labels = self.labels_of(features, size, mu, unpredicted(counts))
+        sums, counts = self.refine(features, size, labels, counts.shape[1])
+        labels = self.labels_of(features, size, centroids(sums, counts), unpredicted(counts))
+        return labels.astype(np.int32)

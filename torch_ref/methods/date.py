@@ -1,0 +1,59 @@
+"""DATE (Han et al., 2023): weights from how sources look on the target, known before training."""
+
+import numpy as np
+import torch
+
+from ms_biaten.spec.habitat import discriminability
+from torch_ref.methods.clustering import unit_features, unpredicted
+from torch_ref.methods.decision import Decision
+from torch_ref.methods.losses import diversity_loss
+from torch_ref.methods.plugged import MixedLabels
+from torch_ref.methods.weights import transferability
+from torch_ref.pseudo_label import centroids
+
+
+class Diverse(MixedLabels):
+    """gamma CE + L_IM + diversity L_dc, which trains DATE's own domain classifier."""
+
+    def __init__(self, config, sizes):
+        super().__init__(config, sizes)
+        self.scale = config.loss.diversity
+
+    def further(self, phi, own, w, labels):
+        weights = self.model.weights
+        return diversity_loss(weights.domain(phi), weights.prior)
+
+
+class Date(Decision):
+    term = "diversity"
+
+    def __init__(self, config, sizes, arrays):
+        objective = Diverse if config.method.weights == "native" else MixedLabels
+        super().__init__(config, sizes, arrays, objective(config, sizes))
+        self.features = unit_features
+
+    @torch.no_grad()
+    def survey(self, bank, size, survey):
+        """Before the outputs: the prior, once, and the shares of the whole target."""
+        weights = self.model.weights
+        if hasattr(weights, "prior") and not weights.prior.cpu().numpy().any():
+            weights.prior.copy_(self.tensor(self.measure_prior(bank, size)))
+        if hasattr(weights, "share"):
+            total = 0.0
+            for raw in bank.chunks(size):
+                phi, *_ = self.predict(raw)
+                total = total + transferability(weights.domain(phi)).sum(0)
+            weights.share.copy_(total / len(bank))
+        super().survey(bank, size, survey)
+
+    def measure_prior(self, bank, size):
+        """Density over uncertainty of each source's neighbourhoods on the target, summing to 1."""
+        features, mu, counts = self.look(bank, size)
+        labels = self.labels_of(features, size, mu, unpredicted(counts))
+        sums, counts = self.refine(features, size, labels, counts.shape[1])
+        labels = self.labels_of(features, size, centroids(sums, counts), unpredicted(counts))
+        scores = [
+            discriminability(features[:, i], labels[:, i], counts.shape[1])
+            for i in range(features.shape[1])
+        ]
+        return (np.array(scores) / np.sum(scores)).astype(np.float32)

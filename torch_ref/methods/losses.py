@@ -1,0 +1,30 @@
+"""What the methods minimise beside cross entropy and IM loss. B batch, N sources, C classes."""
+
+import torch
+
+from torch_ref.methods.clustering import one_hot
+
+
+def consistency_loss(weighted, labels):
+    """CAiDA's L_crc: sources should agree on each class's mean output; weighted (B,N,C) = w_i y_i.
+
+    1/(CN) sum_c sum_{m,k} KL(q_m || q_k) over the classes c that the batch's labels hold; both
+    orders of a pair are in the sum, so its symmetric halves are, too.
+    """
+    B, N, C = weighted.shape
+    members = one_hot(labels, C)  # (B,C)
+    counts = members.sum(0)  # (C,)
+    sums = torch.matmul(members.transpose(0, 1), weighted.reshape(B, N * C)).reshape(C, N, C)
+    means = sums / counts.clamp(min=1.0).reshape(C, 1, 1)
+    q = torch.clamp(torch.softmax(means, -1), 1e-8, 1.0)
+    log_q = torch.log(q)
+    # sum_{m,k} KL(q_m || q_k) = N sum_m <q_m, log q_m> - <sum_m q_m, sum_k log q_k>
+    pairs = N * (q * log_q).sum((1, 2)) - (q.sum(1) * log_q.sum(1)).sum(1)
+    return (pairs * (counts > 0).to(pairs.dtype)).sum() / (C * N)
+
+
+def diversity_loss(scores, prior):
+    """DATE's L_dc: every feature is to be told as its source's; scores (B,N,N), prior (N,)."""
+    own = torch.eye(scores.shape[1], dtype=scores.dtype, device=scores.device)
+    told = (torch.log_softmax(scores, -1) * own).sum(-1).mean(0)  # (N,)
+    return -(prior * told).sum() / prior.sum()

@@ -1,0 +1,133 @@
+"""A method of Eq. (18): sources' outputs mixed by exchangeable weights, one loss, one optimiser."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from ms_biaten.spec.methods import weights_name, weights_shapes
+from torch_ref.attention import ensemble, one_hot_alpha, own_outputs
+from torch_ref.engine import Engine
+from torch_ref.heads import Bottlenecks, Classifiers
+from torch_ref.losses import cross_entropy, im_loss
+from torch_ref.methods.clustering import cosine_labels, one_hot, unit_features_with_one
+from torch_ref.methods.weights import WEIGHTS
+from torch_ref.pseudo_label import (
+    centroids,
+    class_distances,
+    euclidean_distance,
+    nearest_class,
+    weighted_sums,
+)
+
+
+class Model(nn.Module):
+    """raw (B,N,R) -> phi, own outputs twice, one-hot alpha, w, y: as Bi-ATEN's model."""
+
+    def __init__(self, config, sizes):
+        super().__init__()
+        self.bottlenecks = Bottlenecks(sizes)
+        self.classifiers = Classifiers(sizes)
+        self.weights = WEIGHTS[weights_name(config)](config, sizes, weights_shapes(config, sizes))
+
+    def forward(self, raw, learned):
+        phi = self.bottlenecks(raw)
+        own = own_outputs(phi, self.classifiers.weight, self.classifiers.bias)
+        w = self.weights(phi)
+        return phi, own, own, one_hot_alpha(phi), w, self.mix(w, own)
+
+    def mix(self, w, own):
+        """Weighted logits: y (B,C)."""
+        return ensemble(w, own)
+
+
+def batch_mean(w):
+    """The weights of the pseudo labels' mixture as published: the batch's mean, for all."""
+    return w.mean(0, keepdim=True).expand(w.shape)
+
+
+def per_instance(w):
+    """Bi-ATEN's way: every sample's own weights."""
+    return w
+
+
+LABEL_MIX = {"batch_mean": batch_mean, "per_instance": per_instance}
+
+
+class Objective(nn.Module):
+    """gamma CE(y, label) + L_IM(y); a method adds its further term."""
+
+    def __init__(self, config, sizes, model=Model):
+        super().__init__()
+        self.model = model(config, sizes)
+        self.gamma, self.smoothing = config.loss.gamma, config.loss.label_smoothing
+        self.epsilon = config.loss.epsilon
+        self.scale = 0.0  # of the further term
+
+    def forward(self, raw, memory, learned, mu, products, penalty):
+        phi, own, _, alpha, w, y = self.model(raw, learned)
+        labels = self.label(memory, w.detach(), mu, products, penalty)
+        ce = cross_entropy(y, labels, self.smoothing)
+        im = im_loss(y, self.epsilon)
+        further = self.further(phi, own, w, labels)
+        loss = self.gamma * ce + im + self.scale * further
+        return loss, (ce, im, further, labels, alpha, w, y)
+
+    def label(self, memory, w, mu, products, penalty):
+        """Labels that came ready."""
+        return memory
+
+    def further(self, phi, own, w, labels):
+        """The method's own term; none by default."""
+        return torch.zeros_like(w[0, 0])
+
+
+class MixedLabels(Objective):
+    """DECISION, DATE: nearest of the centroids, both sides mixed with this step's weights."""
+
+    def __init__(self, config, sizes):
+        super().__init__(config, sizes)
+        self.label_mix = LABEL_MIX[config.method.label_mix]
+
+    def label(self, memory, w, mu, products, penalty):
+        omega = self.label_mix(w)
+        return nearest_class(
+            class_distances(memory, omega, mu, products, penalty, euclidean_distance)
+        )
+
+
+class Plugged(Engine):
+    """The engine of these methods: `look` and `refine` are the rounds of SHOT's clustering."""
+
+    def __init__(self, config, sizes, arrays, objective):
+        self.features = unit_features_with_one
+        super().__init__(config, sizes, arrays, objective)
+
+    def look(self, bank, size):
+        """One pass: features (M,N,K), soft centroids (N,C,K), predictions per class (N,C)."""
+        kept, sums, mass, counts = [], 0.0, 0.0, 0.0
+        for raw in bank.chunks(size):
+            phi, own, *_ = self.predict(raw)
+            features = self.features(phi)
+            more, weight = weighted_sums(torch.softmax(own, -1), features)
+            sums, mass = sums + more, mass + weight
+            counts = counts + one_hot(own.argmax(-1), own.shape[2]).sum(0)
+            kept.append(features.cpu().numpy())
+        return np.concatenate(kept), centroids(sums, mass), counts
+
+    def labels_of(self, features, size, mu, penalty):
+        """Every sample's nearest centroid in each source: (M,N)."""
+        parts = [
+            cosine_labels(self.tensor(features[start : start + size]), mu, penalty).cpu().numpy()
+            for start in range(0, len(features), size)
+        ]
+        return np.concatenate(parts)
+
+    def refine(self, features, size, labels, classes):
+        """Centroids of hard labels (M,N): sums (N,C,K) and counts (N,C)."""
+        sums = counts = 0.0
+        for start in range(0, len(features), size):
+            rows = slice(start, start + size)
+            hard = one_hot(self.tensor(labels[rows]), classes)
+            more, count = weighted_sums(hard, self.tensor(features[rows]))
+            sums, counts = sums + more, counts + count
+        return sums, counts
