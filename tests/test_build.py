@@ -64,7 +64,7 @@ def test_from_image_folders_to_a_run(workshop, monkeypatch, capsys):
         assert bank.samples[0] == f"{target}/backpack/0.png"
         assert bank.labels.tolist() == [label for label in range(10) for _ in range(2)]
 
-    run = ["--config", "office_caltech", "--target", "dslr", "--output", "run"]
+    run = ["--config", "office_caltech", "--target", "dslr", "--output", "run", "--no-report"]
     settings = ["data.bank=out/banks/{target}", "model.raw_width=0", "model.width=0"]
     settings += ["attention.width=8", "train.epochs=1", "train.batch_size=8"]
     assert torch_main(["train", *run, *(p for s in settings for p in ("--set", s))]) == 0

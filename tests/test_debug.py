@@ -8,7 +8,15 @@ from ms_biaten.spec.debug import HOURS, debug_bank, debug_source
 from ms_biaten.spec.experiments.methods import ABLATIONS
 from tests.conftest import results
 
-QUICK = ["--config", "debug", "--set", "train.epochs=6", "--set", "run.mode=pynative"]
+QUICK = [
+    "--config",
+    "debug",
+    "--set",
+    "train.epochs=6",
+    "--set",
+    "run.mode=pynative",
+    "--no-report",
+]
 
 
 @pytest.mark.parametrize("target", HOURS)
@@ -27,7 +35,7 @@ def test_both_profiles_adapt(folder, profile):
 
 @pytest.mark.parametrize("row", ABLATIONS[1:], ids=lambda row: row.title)
 def test_an_ablation_changes_the_run(folder, row):
-    short = ["--config", "debug", "--set", "train.epochs=2", "--set", "run.mode=pynative"]
+    short = [*QUICK, "--set", "train.epochs=2"]
     overrides = [part for key, v in row.settings for part in ("--set", f"{key}={v}")]
     assert main(["train", *short, "--output", "full"]) == 0
     assert main(["train", *short, *overrides, "--output", "without"]) == 0

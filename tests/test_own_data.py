@@ -121,7 +121,7 @@ def test_from_images_to_predictions(at, tmp_path):
     assert torch_main([*EXTRACT, "--output", str(bank), "--views", "center", "drawn"]) == 0
     run = ["--config", "own", "--target", "clay", "--set", f"data.bank={bank}"]
     settings = ["train.epochs=2", "attention.width=8", "train.batch_size=16", "run.mode=pynative"]
-    quick = [part for setting in settings for part in ("--set", setting)]
+    quick = ["--no-report", *(part for setting in settings for part in ("--set", setting))]
     for profile in ("paper", "official"):
         out = tmp_path / profile
         assert ms_main(["train", *run, *quick, "--profile", profile, "--output", str(out)]) == 0

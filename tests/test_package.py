@@ -38,6 +38,7 @@ def test_the_wheel_carries_the_configs(wheel):
         assert not modules - names
     assert "ms_biaten/spec/class_orders/office_home/lists.txt" in names
     assert "ms_biaten/spec/experiments/paper.yaml" in names
+    assert "ms_biaten/spec/report/page.css" in names
     assert "ms_biaten/data/emoji/twemoji/manifest.json" in names
     assert "ms_biaten/data/emoji/twemoji/heads/noto.safetensors" in names
     assert not any("/data/emoji/" in name and "/twemoji/" not in name for name in names)

@@ -103,7 +103,7 @@ def kill_after_the_first_epoch(arguments, cwd):
 
 def test_processes_agree_to_the_last_bit_and_a_killed_one_resumes(folder, command):
     script = ROOT / "ms_biaten/train.py"
-    epochs = ["--config", "debug", "--set", "train.epochs=4"]
+    epochs = ["--config", "debug", "--set", "train.epochs=4", "--no-report"]
     for name in ("one", "two"):
         done = command(script, *epochs, "--output", name, cwd=folder)
         assert done.returncode == 0, done.stderr
@@ -113,7 +113,7 @@ def test_processes_agree_to_the_last_bit_and_a_killed_one_resumes(folder, comman
     often = ["--set", "run.checkpoint_seconds=0"]
     kill_after_the_first_epoch([script, *epochs, *often, "--output", "killed"], folder)
     assert len(results(folder / "killed")) < 6
-    done = command(script, "--resume", "killed", cwd=folder)
+    done = command(script, "--resume", "killed", "--no-report", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "resumed after epoch" in done.stdout
     assert losses(folder / "one") == losses(folder / "killed")
@@ -146,7 +146,7 @@ def test_a_resumed_run_equals_an_unbroken_one(folder, monkeypatch, profile):
         with pytest.raises(StoppedError):
             train("--output", "broken", *arguments)
     assert [line["kind"] for line in results(folder / "broken")] == ["start", "epoch"]
-    assert main(["train", "--resume", "broken"]) == 0
+    assert main(["train", "--resume", "broken", "--no-report"]) == 0
     assert losses(folder / "whole") == losses(folder / "broken")
     for name in ("last", "best"):
         one, other = (checkpoint(folder / run, name) for run in ("whole", "broken"))
@@ -165,7 +165,7 @@ def test_results_past_the_checkpoint_are_forgotten(folder, monkeypatch):
     path = folder / "broken/results.jsonl"
     extra = json.loads(path.read_text().splitlines()[-1]) | {"epoch": 2, "loss": 99.0}
     path.write_text(path.read_text() + json.dumps(extra) + "\n")
-    assert main(["train", "--resume", "broken"]) == 0
+    assert main(["train", "--resume", "broken", "--no-report"]) == 0
     assert losses(folder / "whole") == losses(folder / "broken")
 
 
@@ -188,7 +188,7 @@ def test_checkpoints_are_written_when_due_and_at_the_end(folder, monkeypatch):
 def test_a_finished_run_is_not_run_again(folder, capsys):
     assert train("--output", "run") == 0
     before = (folder / "run/results.jsonl").read_text()
-    assert main(["train", "--resume", "run"]) == 0
+    assert main(["train", "--resume", "run", "--no-report"]) == 0
     assert "finished already" in capsys.readouterr().out
     assert (folder / "run/results.jsonl").read_text() == before
 
@@ -300,7 +300,9 @@ def test_controls_stand_in_one_table(folder, capsys):
     for method in ("bn_only", "uniform", "aten"):
         assert results(folder / "run/controls" / method)[-1]["kind"] == "final"
     before = (folder / "run/controls/aten/results.jsonl").read_text()
-    assert main(["train", "--resume", "run", "--controls"]) == 0  # finished: only the table
+    assert (
+        main(["train", "--resume", "run", "--controls", "--no-report"]) == 0
+    )  # finished: only the table
     assert (folder / "run/controls/aten/results.jsonl").read_text() == before
 
 
@@ -311,7 +313,7 @@ def test_uniform_weights_stay_uniform(folder):
 
 def test_a_saved_config_runs_again(folder):
     assert train("--output", "run") == 0
-    assert main(["train", "--config", "run/config.yaml", "--output", "again"]) == 0
+    assert main(["train", "--config", "run/config.yaml", "--output", "again", "--no-report"]) == 0
     assert losses(folder / "run") == losses(folder / "again")
 
 
@@ -322,5 +324,5 @@ def test_a_half_made_folder_can_be_resumed(folder):
     shutil.rmtree(folder / "run/checkpoints")
     (folder / "run/checkpoints").mkdir()
     (folder / "run/results.jsonl").unlink()
-    assert main(["train", "--resume", "run"]) == 0
+    assert main(["train", "--resume", "run", "--no-report"]) == 0
     assert losses(folder / "run") == whole

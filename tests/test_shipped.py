@@ -44,6 +44,7 @@ def test_the_default_run_is_bi_aten_on_it(folder):
     assert main(["train", "--set", "train.epochs=2", "--set", "run.mode=pynative"]) == 0
     (run,) = folder.glob("runs/emoji/twemoji/bi_aten-paper-seed0")
     assert results(run)[-1]["accuracy"] > 30
+    assert "Bi-ATEN on emoji" in (run / "report.html").read_text()
 
 
 def test_the_tables_are_those_of_the_record():

@@ -13,13 +13,13 @@ from tqdm import tqdm
 from ms_biaten.spec import console
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.history import UNTRAINED
 from ms_biaten.spec.metrics import LABEL_FREE, Survey, accuracy
 from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
 from ms_biaten.spec.weights import Arrays
 
 TERMS = ("loss", "ce", "im_loss", *console.FURTHER_TERMS, "grad_norm")
-UNTRAINED = ("avg_ens", "bn_only")
 
 
 class Engine(Protocol):

@@ -144,8 +144,7 @@ def check_bank(bank: Bank, config: Config, class_count: int, where: str) -> None
             f"train.batch_size: {config.train.batch_size} is larger than the target set "
             f"({len(bank)} samples)"
         )
-    if bank.labels is not None:
-        _check_labels(bank, where)
+    check_labels(bank, where)
     start = 0
     for chunk in bank.chunks(config.run.eval_batch):
         bad = ~np.isfinite(chunk).all(axis=(1, 2))
@@ -158,7 +157,10 @@ def check_bank(bank: Bank, config: Config, class_count: int, where: str) -> None
         start += len(chunk)
 
 
-def _check_labels(bank: Bank, where: str) -> None:
+def check_labels(bank: Bank, where: str) -> None:
+    """One label in range for each sample, or none at all."""
+    if bank.labels is None:
+        return
     labels = np.asarray(bank.labels)
     if labels.shape != (len(bank),) or labels.dtype.kind not in "iu":
         raise UserError(f"{where}: expected {len(bank)} whole-number labels, or none at all")

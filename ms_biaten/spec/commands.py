@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 import ms_biaten
-from ms_biaten.spec import benchmark_lists
+from ms_biaten.spec import benchmark_lists, selection
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.experiments import command as experiments
 from ms_biaten.spec.methods import initial_arrays
+from ms_biaten.spec.report import command as report
 from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.training import config_of, train_command
 from ms_biaten.spec.weights import source_shapes, stack_sources
@@ -74,15 +75,26 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
         action="store_true",
         help="also run the other methods and controls, for one table of all",
     )
+    train.add_argument(
+        "--no-report", dest="report", action="store_false", help="do not write report.html"
+    )
     train.set_defaults(command=train_command)
 
     experiment = commands.add_parser("experiment", help="a grid of runs, and the paper's tables")
     experiments.add_options(experiment)
     experiment.set_defaults(command=experiments.experiment_command)
 
+    page = commands.add_parser("report", help="a run as one HTML page, and figures for papers")
+    report.add_options(page)
+    page.set_defaults(command=report.report_command)
+
     params = commands.add_parser("params", help="count the parameters that each method trains")
     add_config_options(params)
     params.set_defaults(command=params_command)
+
+    select = commands.add_parser("select", help="choose among runs and epochs without labels")
+    selection.add_options(select)
+    select.set_defaults(command=selection.select_command)
 
     lists = commands.add_parser("lists", help="list files of a benchmark from its image folders")
     benchmark_lists.add_options(lists)

@@ -5,6 +5,7 @@ results.jsonl                 one line per epoch, the first with the versions, t
 checkpoints/last.safetensors  weights, optimiser state, clusters, pseudo labels; position
 checkpoints/best.safetensors  the selected epoch, where the rule is not `last`
 predictions.csv               sample, class, confidence, weight of each source
+report.html                   all of it as a page, by `spec/report`
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import differences, dump, from_tree, read_yaml
 from ms_biaten.spec.metrics import Survey
 from ms_biaten.spec.weights import Arrays
@@ -75,7 +77,7 @@ class RunFolder:
                     "resume without them, or start a new --output"
                 )
         folder = cls(path, config or saved)
-        folder.lines = _read_lines(path / "results.jsonl")
+        folder.lines = read_lines(path / "results.jsonl")
         return folder
 
     # -- results -------------------------------------------------------------------------------
@@ -150,12 +152,3 @@ def _fresh_folder(config: Config) -> Path:
         count += 1
         path = base.with_name(f"{name}-{count}")
     return path
-
-
-def _read_lines(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        return []
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except ValueError as error:
-        raise UserError(f"{path}: not readable as JSON lines ({error})") from None

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ms_biaten.spec.bank import Bank, check_bank, load_bank
+import numpy as np
+
+from ms_biaten.spec.bank import Bank, check_bank, check_labels, load_bank, read_manifest
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.debug import debug_bank, debug_source
@@ -40,6 +42,22 @@ def open_target(config: Config) -> Target:
     else:
         heads = [debug_source(domain) for domain in bank.domains]
     return Target(bank, heads, replace(sizes, width=len(heads[0]["bottleneck.bias"])))
+
+
+def open_names(config: Config) -> Bank:
+    """The target's names and labels alone: a bank of width 0, its features left on the disk."""
+    folder = folder_of(config.data.bank, config)
+    if not folder and config.data.benchmark == "debug":
+        return debug_bank(config.target)
+    if not folder:
+        raise UserError("data.bank: not set in the run's config.yaml")
+    manifest = read_manifest(folder)
+    domains, classes, samples = (tuple(manifest[k]) for k in ("domains", "classes", "samples"))
+    nothing = np.empty((len(samples), len(domains), 0), np.float32)
+    labels = None if manifest["labels"] is None else np.asarray(manifest["labels"])
+    bank = Bank(manifest["target"], domains, classes, samples, nothing, labels)
+    check_labels(bank, str(folder))
+    return bank
 
 
 SHIPPED = Path(__file__).resolve().parents[1] / "data"

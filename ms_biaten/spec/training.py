@@ -19,6 +19,7 @@ from ms_biaten.spec.config import Config, MethodName
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
+from ms_biaten.spec.report.command import write_report
 from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.target import Target, open_target
 from ms_biaten.spec.weights import stack_sources
@@ -60,6 +61,16 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
     console.say("")
     console.say(console.final_table({m: run.lines for m, run in runs.items()}, target.bank.domains))
     console.say(f"run folder: {place}  (results.jsonl, predictions.csv, checkpoints/)")
+    if options.report:
+        console.say(f"report: {report_of(place, program)}")
+
+
+def report_of(place: Path, program: str) -> str:
+    """The page's path; a run that ended well does not fail because its page cannot be drawn."""
+    try:
+        return str(write_report(place, program))
+    except Exception as error:
+        return f"not written ({type(error).__name__}: {error})"
 
 
 def train(

@@ -1,0 +1,57 @@
+"""A sweep over lambda and gamma: its record, and the map that Fig. 7 of the paper draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.history import read_lines
+
+
+@dataclass(frozen=True)
+class SweepMap:
+    lambdas: list[float]
+    gammas: list[float]
+    accuracy: np.ndarray  # (lambdas, gammas); NaN: failed, or never run
+    failed: np.ndarray  # (lambdas, gammas), of bool
+
+
+def sweep_map(lines: Iterable[Mapping[str, Any]]) -> SweepMap:
+    """Cells of {"lambda_intra", "gamma", "accuracy"}; several of one cell are averaged.
+
+    An accuracy of None is a run that failed, and one failed run makes a cell failed.
+    """
+    cells: dict[tuple[float, float], list[float]] = {}
+    for line in lines:
+        value = line["accuracy"]
+        key = (float(line["lambda_intra"]), float(line["gamma"]))
+        cells.setdefault(key, []).append(math.nan if value is None else float(value))
+    lambdas, gammas = (sorted({key[axis] for key in cells}) for axis in (0, 1))
+    accuracy = np.full((len(lambdas), len(gammas)), np.nan)
+    failed = np.zeros(accuracy.shape, bool)
+    for (lam, gamma), values in cells.items():
+        where = lambdas.index(lam), gammas.index(gamma)
+        accuracy[where] = np.mean(values)
+        failed[where] = math.isnan(accuracy[where])
+    return SweepMap(lambdas, gammas, accuracy, failed)
+
+
+def read_sweep(path: Path) -> SweepMap:
+    if not path.is_file():
+        raise UserError(f"--sweep {path}: no such file; name the record of a sweep")
+    lines = read_lines(path)
+    try:
+        found = sweep_map(lines)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: expected JSON lines with lambda_intra, gamma and accuracy ({error!r})"
+        ) from None
+    if not lines:
+        raise UserError(f"{path}: holds no line of a sweep")
+    return found
