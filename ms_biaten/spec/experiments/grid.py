@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ms_biaten.spec.algorithm import UNTRAINED
 from ms_biaten.spec.config import Config
+from ms_biaten.spec.history import UNTRAINED
 from ms_biaten.spec.loading import load_config
 
 Settings = tuple[tuple[str, Any], ...]

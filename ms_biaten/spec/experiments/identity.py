@@ -20,8 +20,14 @@ NOT_IN_KEY = (*PLACE, "data.bank", "data.sources")
 
 
 def key_of(config: Config, framework: str) -> str:
-    """SHA-256 of everything that decides a run's numbers."""
-    settings = {k: v for k, v in flatten(to_tree(config)) if k not in NOT_IN_KEY}
+    """SHA-256 of everything that decides a run's numbers.
+
+    A setting at its default stands for nothing: one that a later release adds changes no key.
+    """
+    defaults = dict(flatten(to_tree(Config())))
+    settings = {
+        k: v for k, v in flatten(to_tree(config)) if k not in NOT_IN_KEY and v != defaults[k]
+    }
     bank, heads = bank_folder(config), heads_folder(config)
     domains = (
         bank_domains(bank) if bank else benchmark(config.data.benchmark).sources(config.target)
