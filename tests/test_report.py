@@ -17,9 +17,10 @@ from ms_biaten.cli import main
 from ms_biaten.spec.bank import save_bank
 from ms_biaten.spec.debug import debug_bank
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.report import drawing, measures
 from ms_biaten.spec.report.command import write_report
-from ms_biaten.spec.report.sweep import sweep_map
+from ms_biaten.spec.report.sweep import read_sweep, sweep_map
 from ms_biaten.spec.report.tensorboard import write_scalars
 from tests.conftest import SMALL, results
 
@@ -345,6 +346,27 @@ def test_a_sweep_averages_and_keeps_failures():
     assert (found.lambdas, found.gammas) == ([0, 1], [0.1, 1])
     assert found.accuracy[:, 0].tolist() == [50, 65]
     assert found.failed.tolist() == [[False, True], [False, False]]  # never run is not failed
+
+
+def test_a_sweep_is_read_from_an_experiments_record(tmp_path):
+    """Lines of other experiments, targets and profiles share the file."""
+
+    def line(target, lam, gamma, **end):
+        swept = {"loss.lambda_intra": lam, "loss.gamma": gamma}
+        return {"target": target, "profile": "paper", "overrides": swept, **end}
+
+    lines = [
+        line("night", 1.0, 0.1, accuracy=60.0),
+        line("night", 2.0, 0.1, failed="the loss became nan"),
+        line("dawn", 1.0, 0.1, accuracy=10.0),
+        {"target": "night", "profile": "paper", "overrides": {}, "accuracy": 11.0},
+    ]
+    path = tmp_path / "record.jsonl"
+    path.write_text("\n".join(json.dumps(x) for x in lines))
+    found = read_sweep(path, load_config("debug"))
+    assert (found.lambdas, found.gammas) == ([1.0, 2.0], [0.1])
+    assert found.accuracy[0, 0] == 60.0
+    assert found.failed.tolist() == [[False], [True]]
 
 
 def test_labels_are_spread_without_changing_their_order():

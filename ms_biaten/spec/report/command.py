@@ -62,7 +62,7 @@ def write_report(
 
     story = read_story(run, program)
     record = sweep or run / "sweep.jsonl"
-    found = read_sweep(record) if sweep or record.is_file() else None
+    found = read_sweep(record, story.history.config) if sweep or record.is_file() else None
     page = output or run / "report.html"
     if page.is_dir() or not page.parent.is_dir():
         raise UserError(f"--output {page}: expected a file in a folder that exists")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.history import read_lines
 
@@ -42,16 +43,34 @@ def sweep_map(lines: Iterable[Mapping[str, Any]]) -> SweepMap:
     return SweepMap(lambdas, gammas, accuracy, failed)
 
 
-def read_sweep(path: Path) -> SweepMap:
+SWEPT = ("loss.lambda_intra", "loss.gamma")
+
+
+def cell_of(line: Mapping[str, Any], config: Config) -> Mapping[str, Any] | None:
+    """A line of a plain list of cells, or of `experiment fig7`: then of this target and profile."""
+    if "overrides" not in line:
+        return line
+    place = (line["target"], line["profile"])
+    if place != (config.target, config.profile.name) or set(line["overrides"]) != set(SWEPT):
+        return None  # another experiment's, or another target's: they share a record
+    lam, gamma = (line["overrides"][name] for name in SWEPT)
+    accuracy = None if "failed" in line else line["accuracy"]
+    return {"lambda_intra": lam, "gamma": gamma, "accuracy": accuracy}
+
+
+def read_sweep(path: Path, config: Config) -> SweepMap:
     if not path.is_file():
         raise UserError(f"--sweep {path}: no such file; name the record of a sweep")
-    lines = read_lines(path)
     try:
-        found = sweep_map(lines)
+        cells = [cell for line in read_lines(path) if (cell := cell_of(line, config)) is not None]
+        found = sweep_map(cells)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: expected JSON lines with lambda_intra, gamma and accuracy ({error!r})"
         ) from None
-    if not lines:
-        raise UserError(f"{path}: holds no line of a sweep")
+    if not cells:
+        raise UserError(
+            f"{path}: holds no line of a sweep of target '{config.target}', {config.profile.name} "
+            "profile; `experiment fig7` makes one"
+        )
     return found
