@@ -26,6 +26,7 @@ SAMPLES = 397
 # Methods of Eq. (18) and the weights that they take.
 METHODS = [
     ("shot", "native"),
+    ("decision", "uniform"),
     *((name, weights) for name in ("decision", "caida", "date") for weights in ("native", "aten")),
 ]
 

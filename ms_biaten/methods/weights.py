@@ -42,7 +42,7 @@ def importance(share, prior):
 
 
 class Equal(nn.Cell):
-    """SHOT: every source counts the same."""
+    """SHOT, and the control of the others: every source counts the same."""
 
     def __init__(self, config, sizes, shapes):
         super().__init__()

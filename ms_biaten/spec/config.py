@@ -17,7 +17,7 @@ Rule = Literal["last", "snd", "im", "entropy", "oracle"]
 class Method:
     name: MethodName = "bi_aten"
     # What follows is for decision, caida and date: docs/methods.md.
-    weights: Literal["native", "aten"] = "native"  # of the sources: the method's own, or ATEN's
+    weights: Literal["native", "aten", "uniform"] = "native"  # the method's own, ATEN's, or 1/N
     gradient: Literal["detached", "through"] = "detached"  # of ATEN's weights into the features
     label_mix: Literal["batch_mean", "per_instance"] = "batch_mean"  # ATEN's weights in the labels
     date_beta: Literal["times_prior", "alone"] = "times_prior"  # ATEN's weights in DATE

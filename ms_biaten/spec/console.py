@@ -22,8 +22,8 @@ METHOD_TITLES = {  # in the order of a table
 
 
 def title_of(config: Config) -> str:
-    title = METHOD_TITLES[config.method.name]
-    return f"{title} + ATEN" if config.method.weights == "aten" else title
+    title, weights = METHOD_TITLES[config.method.name], config.method.weights
+    return {"native": title, "aten": f"{title} + ATEN", "uniform": f"{title}, uniform"}[weights]
 
 
 FURTHER_TERMS = ("intra", "consistency", "diversity")

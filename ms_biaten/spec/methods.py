@@ -20,6 +20,8 @@ def weights_name(config: Config) -> str:
     method = config.method
     if method.weights == "native":
         return NATIVE[method.name]
+    if method.weights == "uniform":
+        return "equal"
     return (
         "aten_times_prior" if (method.name, method.date_beta) == ("date", "times_prior") else "aten"
     )

@@ -43,7 +43,7 @@ def importance(share, prior):
 
 
 class Equal(nn.Module):
-    """SHOT: every source counts the same."""
+    """SHOT, and the control of the others: every source counts the same."""
 
     def __init__(self, config, sizes, shapes):
         super().__init__()

@@ -46,7 +46,7 @@ EXPERIMENTS = {
         "methods x targets with parameters and time", methods.CONTROLS[1:], with_cost
     ),
     "table3": Experiment(
-        "DECISION, CAiDA, DATE with their own weights and with ATEN's; SHOT",
+        "DECISION, CAiDA, DATE with their own weights, 1/N and ATEN's; SHOT",
         (*methods.CONTROLS, methods.SHOT, *methods.PLUGGED),
         by_target("table3"),
     ),

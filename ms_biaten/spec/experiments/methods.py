@@ -19,18 +19,19 @@ CONTROLS = (BN_ONLY, UNIFORM, ATEN, BI_ATEN)
 SHOT = _row("shot")
 
 
-def _native_and_aten(method: str) -> tuple[Row, Row]:
+def _with_each_weights(method: str) -> tuple[Row, Row, Row]:
+    """With its own weights, with 1/N, which shows what weighing gains, and with ATEN's."""
     title = METHOD_TITLES[method]
-    native, aten = (
-        (("method.name", method), ("method.weights", weights)) for weights in ("native", "aten")
+    native, uniform, aten = (
+        (("method.name", method), ("method.weights", weights))
+        for weights in ("native", "uniform", "aten")
     )
-    return Row(title, native), Row(f"{title} + ATEN", aten, title)
+    even = f"{title}, uniform"
+    return Row(title, native), Row(even, uniform, title), Row(f"{title} + ATEN", aten, even)
 
 
-DECISION, DECISION_ATEN = _native_and_aten("decision")
-CAIDA, CAIDA_ATEN = _native_and_aten("caida")
-DATE, DATE_ATEN = _native_and_aten("date")
-PLUGGED = (DECISION, DECISION_ATEN, CAIDA, CAIDA_ATEN, DATE, DATE_ATEN)
+DECISION, CAIDA, DATE = (_with_each_weights(name) for name in ("decision", "caida", "date"))
+PLUGGED = (*DECISION, *CAIDA, *DATE)
 
 
 def _ablation(title: str, *settings: tuple[str, object], method: str = "bi_aten") -> Row:

@@ -42,7 +42,8 @@ class Job:
 
     @property
     def folder(self) -> str:
-        method = self.cell.row.method + ("" if self.cell.row.weights == "native" else "-aten")
+        weights = self.cell.row.weights
+        method = self.cell.row.method + ("" if weights == "native" else f"-{weights}")
         name = f"{method}-{self.cell.profile}-seed{self.cell.seed}-{self.key[:8]}"
         return f"{self.cell.target}/{name}"
 
