@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
+import multiprocessing
 import platform
 import sys
 from dataclasses import replace
@@ -16,7 +19,8 @@ import ms_biaten
 from ms_biaten.spec import algorithm, console
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.config import Config, MethodName
-from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.report.command import write_report
@@ -45,24 +49,75 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
     framework = importlib.import_module(backend)
     framework.prepare(config)
 
-    runs = {config.method.name: train(config, target, framework, folder, program)}
-    place = runs[config.method.name].path
-    for method in COMPARED if options.controls else ():
-        if method != config.method.name:
-            output = str(place / "controls" / method)
-            control = replace(
-                config,
-                method=replace(config.method, name=method),
-                run=replace(config.run, output=output),
+    folder = folder or RunFolder.create(config)
+    place = folder.path
+    controls = controls_of(config, place) if options.controls else {}
+    beside = start_beside(controls, backend) if config.run.device == "CPU" else None
+    train(config, target, framework, folder, program)
+    if controls:
+        console.say(f"controls: {', '.join(map(console.title_of, controls.values()))}")
+    if beside:
+        beside.join()
+    else:
+        train_controls(controls, backend)
+    runs: dict[str, list[dict[str, Any]]] = {config.method.name: folder.lines}
+    for method in controls:
+        results = place / "controls" / method / "results.jsonl"
+        runs[method] = read_lines(results) if results.is_file() else []
+        if not runs[method] or runs[method][-1]["kind"] != "final":
+            raise RunError(
+                f"control {method} did not finish; go on with: "
+                f"{program} train --resume {place} --controls"
             )
-            started = (place / "controls" / method / "config.yaml").is_file()
-            earlier = RunFolder.reopen(Path(output), control) if started else None
-            runs[method] = train(control, target, framework, earlier, program, quiet=True)
     console.say("")
-    console.say(console.final_table({m: run.lines for m, run in runs.items()}, target.bank.domains))
+    console.say(console.final_table(runs, target.bank.domains))
     console.say(f"run folder: {place}  (results.jsonl, predictions.csv, checkpoints/)")
     if options.report:
         console.say(f"report: {report_of(place, program)}")
+
+
+def controls_of(config: Config, place: Path) -> dict[MethodName, Config]:
+    """The other methods of the table, in folders below the run's."""
+    return {
+        method: replace(
+            config,
+            method=replace(config.method, name=method),
+            run=replace(config.run, output=str(place / "controls" / method)),
+        )
+        for method in COMPARED
+        if method != config.method.name
+    }
+
+
+def start_beside(controls: dict[MethodName, Config], backend: str) -> Any:
+    """The controls in a process of their own: on a CPU, a run keeps one core busy."""
+    if not controls:
+        return None
+    # Spawned, not forked: neither framework survives a fork after its first kernel. A daemon: it
+    # does not outlive this process.
+    context = multiprocessing.get_context("spawn")
+    beside = context.Process(target=train_beside, args=(controls, backend), daemon=True)
+    beside.start()
+    return beside
+
+
+def train_beside(controls: dict[MethodName, Config], backend: str) -> None:
+    try:
+        train_controls(controls, backend)
+    except (RunError, UserError, OSError) as error:
+        print(f"control: {error}", file=sys.stderr)
+
+
+def train_controls(controls: dict[MethodName, Config], backend: str) -> None:
+    for config in controls.values():
+        framework = importlib.import_module(backend)
+        framework.prepare(config)
+        place = Path(config.run.output)
+        begun = (place / "config.yaml").is_file()
+        folder = RunFolder.reopen(place, config) if begun else RunFolder.create(config)
+        # Its progress bar would write over the run's own.
+        with contextlib.redirect_stderr(io.StringIO()):
+            train(config, open_target(config), framework, folder, "", quiet=True)
 
 
 def report_of(place: Path, program: str) -> str:
@@ -94,18 +149,16 @@ def train(
         },
         "trained_parameters": engine.parameter_count(),
     }
-    if quiet:
-        console.say(f"control: {console.title_of(config)}")
-    else:
+    say = (lambda text: None) if quiet else console.say
+    if not quiet:
         introduce(config, target.bank, about)
     if folder.lines and folder.lines[-1]["kind"] == "final":
-        console.say("this run is finished already")
+        say("this run is finished already")
         return folder
     try:
-        say = (lambda text: None) if quiet else console.say
         algorithm.run(engine, target.bank, folder, about, say)
     except KeyboardInterrupt:
-        console.say(f"stopped; go on with: {program} train --resume {folder.path}")
+        say(f"stopped; go on with: {program} train --resume {folder.path}")
         sys.exit(130)  # not the general message: the same command would start a new run
     return folder
 
