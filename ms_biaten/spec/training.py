@@ -63,7 +63,7 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
     runs: dict[str, list[dict[str, Any]]] = {config.method.name: folder.lines}
     for method in controls:
         results = place / "controls" / method / "results.jsonl"
-        runs[method] = read_lines(results) if results.is_file() else []
+        runs[method] = read_lines(results)
         if not runs[method] or runs[method][-1]["kind"] != "final":
             raise RunError(
                 f"control {method} did not finish; go on with: "
