@@ -22,6 +22,7 @@ setup(
     # configs/ stands at the top of a checkout and travels inside the package.
     packages=[
         "ms_biaten",
+        "ms_biaten.backbones",
         "ms_biaten.methods",
         "ms_biaten.spec",
         "ms_biaten.spec.experiments",

@@ -12,13 +12,16 @@ from safetensors.numpy import load_file
 
 import ms_biaten.cli
 import torch_ref.cli
+import torch_ref.engine
 from parity_tests.cases import TOLERANCE
 from parity_tests.harness import error
-from parity_tests.trajectory import ADAPTERS
+
+import ms_biaten.engine  # isort: skip  (after the harness, which settles the device)
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = {"mindspore": "ms_biaten/train.py", "torch": "torch_ref/train.py"}
 MAINS = {"mindspore": ms_biaten.cli.main, "torch": torch_ref.cli.main}
+ENGINES = {"mindspore": ms_biaten.engine.Engine, "torch": torch_ref.engine.Engine}
 LIMIT = TOLERANCE["float32"]
 NUMBERS = ("loss", "ce", "im_loss", "intra", "grad_norm", "lr", "entropy", "im", "snd", "beta")
 
@@ -87,7 +90,7 @@ def test_one_framework_resumes_the_others_run(tmp_path, monkeypatch, first, seco
     settings = ["--config", "debug", "--set", "train.epochs=3", "--set", "run.mode=pynative"]
     settings.append("--no-report")
     assert MAINS[first](["train", *settings, "--output", "whole"]) == 0
-    original, count = ADAPTERS[first].step, iter(range(100))
+    original, count = ENGINES[first].step, iter(range(100))
 
     def step(self, *arguments):
         if next(count) == 20:
@@ -95,7 +98,7 @@ def test_one_framework_resumes_the_others_run(tmp_path, monkeypatch, first, seco
         return original(self, *arguments)
 
     with monkeypatch.context() as patch, pytest.raises(StoppedError):
-        patch.setattr(ADAPTERS[first], "step", step)
+        patch.setattr(ENGINES[first], "step", step)
         MAINS[first](["train", *settings, "--output", "passed_on"])
     assert len(lines(tmp_path / "passed_on")) == 2
     assert MAINS[second](["train", "--resume", "passed_on", "--no-report"]) == 0

@@ -12,12 +12,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.renaming import renamed, swin_to_timm
 from ms_biaten.spec.weights import load_heads, source_shapes
 from tests.test_backbones import SWIN, TINY, features, scrambled, tiny_swin
 from torch_ref.backbones import make_backbone
 from torch_ref.checkpoints import read_checkpoint
 from torch_ref.importers import load_source_model, save_source
-from torch_ref.renaming import renamed, swin_to_timm
 from torch_ref.torchvision_shim import import_timm
 
 THIN = {"layers": (1, 1, 1, 1), "channels": (8, 16, 24, 32)}  # of a ResNet

@@ -7,9 +7,9 @@ from torch import nn
 
 from ms_biaten.spec.console import say
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.renaming import to_timm, without_counters
 from ms_biaten.spec.weights import check_arrays
 from torch_ref.checkpoints import read_checkpoint
-from torch_ref.renaming import to_timm, without_counters
 from torch_ref.torchvision_shim import import_timm
 
 

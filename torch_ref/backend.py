@@ -1,10 +1,13 @@
 """PyTorch as the commands of `spec.commands` see it."""
 
 from torch_ref.adapt import Adapter
+from torch_ref.importers import convert_backbone as convert
 from torch_ref.methods import METHODS
 from torch_ref.runtime import prepare, versions
 
-__all__ = ["make_engine", "prepare", "versions"]
+__all__ = ["BACKBONE_FILES", "convert", "make_engine", "prepare", "versions"]
+
+BACKBONE_FILES = (".safetensors",)  # what `convert` writes
 
 
 def make_engine(config, sizes, arrays):

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ms_biaten.spec.backbone_files import check_model_name, metadata_of
 from ms_biaten.spec.console import say
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.renaming import to_heads
 from ms_biaten.spec.weights import check_arrays, check_stored_classes, source_shapes
 from torch_ref.backbones import make_backbone, width_of
 from torch_ref.checkpoints import read_checkpoint, read_metadata, write_safetensors
-from torch_ref.renaming import to_heads
-
-FORMAT = "ms_biaten.backbone"
 
 
 def layouts(folder, domain):
@@ -48,9 +47,13 @@ def find_source(folder, domain):
 def load_source_model(path, domain, backbone_name, **options):
     """A backbone with its weights, and the heads as arrays; options go to `make_backbone`."""
     backbone_file, *head_files = find_source(path, domain)
-    check_model_name(backbone_file, backbone_name)
-    backbone = make_backbone(backbone_name, weights=backbone_file, **options)
+    backbone = open_backbone(backbone_file, backbone_name, **options)
     return backbone, load_heads(head_files, width_of(backbone))
+
+
+def open_backbone(path, name, **options):
+    check_model_name(path, read_metadata(path), name)
+    return make_backbone(name, weights=path, **options)
 
 
 def check_classes(folder, domain, classes):
@@ -58,13 +61,6 @@ def check_classes(folder, domain, classes):
     *_, heads = find_source(folder, domain)
     if heads.is_file():
         check_stored_classes(heads, read_metadata(heads), classes, "--classes")
-
-
-def check_model_name(path, name):
-    """Files of ours say what they are; a tag after the dot only names a set of weights."""
-    stored = read_metadata(path).get("model", name)
-    if stored.split(".")[0] != name.split(".")[0]:
-        raise UserError(f"{path}: holds {stored}, asked for as {name}; ask for {stored}")
 
 
 def load_heads(files, raw_width):
@@ -91,14 +87,19 @@ def save_source(folder, domain, backbone_name, backbone, heads, classes=None):
     """Writes the heads and the backbone as docs/bank.md describes them."""
     folder = Path(folder)
     check_arrays(heads, shapes_of(heads, width_of(backbone)), f"heads of '{domain}'")
-    weights = {name: tensor.cpu().numpy() for name, tensor in backbone.state_dict().items()}
     folder.mkdir(parents=True, exist_ok=True)
-    write_safetensors(
-        folder / f"{domain}.backbone.safetensors",
-        weights,
-        {"format": FORMAT, "model": backbone_name},
-    )
+    save_backbone(folder / f"{domain}.backbone.safetensors", backbone_name, backbone)
     save_heads(folder, domain, heads, classes)
+
+
+def save_backbone(path, name, backbone):
+    weights = {key: tensor.cpu().numpy() for key, tensor in backbone.state_dict().items()}
+    write_safetensors(path, weights, metadata_of(name))
+
+
+def convert_backbone(source, output, name, **options):
+    """A checkpoint in any known naming into the file that both frameworks read."""
+    save_backbone(output, name, open_backbone(source, name, **options))
 
 
 def save_heads(folder, domain, heads, classes=None):

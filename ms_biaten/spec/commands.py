@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import ms_biaten
-from ms_biaten.spec import benchmark_lists, selection
+from ms_biaten.spec import benchmark_lists, conversion, selection
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
@@ -99,6 +99,10 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
     lists = commands.add_parser("lists", help="list files of a benchmark from its image folders")
     benchmark_lists.add_options(lists)
     lists.set_defaults(command=benchmark_lists.lists_command)
+
+    convert = commands.add_parser("convert", help="a backbone's weights into another kind of file")
+    conversion.add_options(convert)
+    convert.set_defaults(command=conversion.convert_command)
 
     equations = commands.add_parser("equations", help="where each equation of the paper stands")
     equations.set_defaults(command=equations_command)

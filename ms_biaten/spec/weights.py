@@ -1,6 +1,6 @@
 """Weights as {name: array}: source heads, the adapted model, and their names in each framework.
 
-One naming for all files and both frameworks, PyTorch's; MindSpore names batch normalisation
+One naming for all files and both frameworks, PyTorch's; MindSpore names normalisations
 otherwise, and `TORCH_NAMES` says how. Sources are stacked along a leading axis N, or, for
 batch normalisation, one behind the other.
 """
@@ -21,19 +21,19 @@ from ms_biaten.spec.orders import first_difference, order_of
 Arrays = dict[str, np.ndarray]
 SHOWN = 8  # faults in one message
 
-# MindSpore's name for a tensor of batch normalisation -> PyTorch's.
+# MindSpore's name for a tensor of a normalisation -> PyTorch's.
 TORCH_NAMES = {
-    "norm.gamma": "norm.weight",
-    "norm.beta": "norm.bias",
-    "norm.moving_mean": "norm.running_mean",
-    "norm.moving_variance": "norm.running_var",
+    "gamma": "weight",
+    "beta": "bias",
+    "moving_mean": "running_mean",
+    "moving_variance": "running_var",
 }
 
 
 def torch_name(name: str) -> str:
     """The name in files and in PyTorch of a parameter of the MindSpore model."""
-    head, dot, tail = name.rpartition("norm.")
-    return head + TORCH_NAMES.get(dot + tail, dot + tail)
+    owner, dot, last = name.rpartition(".")
+    return owner + dot + TORCH_NAMES.get(last, last)
 
 
 def source_shapes(raw_width: int, width: int, classes: int) -> dict[str, tuple[int, ...]]:
@@ -58,6 +58,10 @@ def load_heads(
     heads = []
     for domain in domains:
         path = folder / f"{domain}.safetensors"
+        if not path.is_file():
+            raise UserError(
+                f"no source heads at {path}; set data.sources to the folder that has them"
+            )
         arrays, metadata = read_safetensors(path)
         arrays.pop("bn.num_batches_tracked", None)  # a counter of PyTorch's; nothing reads it
         width = width or len(arrays.get("bottleneck.bias", [0]))
@@ -69,13 +73,11 @@ def load_heads(
 
 def read_safetensors(path: Path) -> tuple[Arrays, dict[str, str]]:
     """The arrays of a file and what it says of itself."""
-    if not path.is_file():
-        raise UserError(f"no source heads at {path}; set data.sources to the folder that has them")
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return arrays, file.metadata() or {}
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, TypeError) as error:  # TypeError: NumPy has no bfloat16
         raise UserError(f"{path}: not a readable safetensors file ({error})") from None
 
 

@@ -4,11 +4,22 @@ Every function takes {name: array} and returns a new one; none needs torch. What
 told through `say`, so that nothing vanishes silently.
 """
 
-from ms_biaten.spec.errors import UserError
+from __future__ import annotations
 
-# Both follow from the window and the image size; timm computes them when the model is built.
+from collections.abc import Callable, Container, Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.weights import Arrays
+
+Say = Callable[[str], None]
+Place = str | Path
+T = TypeVar("T")
+
+# Both follow from the window and the image size; models compute them when they are built.
 RECOMPUTED = ("relative_position_index", "attn_mask")
-POSITION = "patch_embed.absolute_pos_embed"  # where `backbones.add_positions` keeps it
+POSITION = "patch_embed.absolute_pos_embed"  # where the models keep it
 
 # torch.nn.utils.parametrizations.weight_norm -> torch.nn.utils.weight_norm
 WEIGHT_NORM = {
@@ -17,8 +28,9 @@ WEIGHT_NORM = {
 }
 
 
-def to_timm(arrays, expected, width, where, say):
+def to_timm(arrays: Arrays, expected: Iterable[str], width: int, where: Place, say: Say) -> Arrays:
     """A backbone in any known naming -> timm's; `expected` are the names of the model's tensors."""
+    expected = set(expected)
     arrays = without_counters(arrays)
     arrays = take_prefix(arrays, "module.", where, say)  # of data-parallel training
     arrays = take_prefix(arrays, "backbone.", where, say)  # PMTrans: the rest is its own heads
@@ -31,12 +43,12 @@ def to_timm(arrays, expected, width, where, say):
     return without_linear(arrays, expected, width, where, say)
 
 
-def without_counters(arrays):
+def without_counters(arrays: Mapping[str, T]) -> dict[str, T]:
     """Batch normalisation counts its batches; with a momentum nothing reads the count."""
     return {k: a for k, a in arrays.items() if not k.endswith("num_batches_tracked")}
 
 
-def take_prefix(arrays, prefix, where, say):
+def take_prefix(arrays: Arrays, prefix: str, where: Place, say: Say) -> Arrays:
     """The tensors under a prefix, without it; all as they are where none has it."""
     inside = {k[len(prefix) :]: a for k, a in arrays.items() if k.startswith(prefix)}
     if not inside:
@@ -47,14 +59,14 @@ def take_prefix(arrays, prefix, where, say):
     return inside
 
 
-def swin_to_timm(arrays, where):
+def swin_to_timm(arrays: Arrays, where: Place) -> Arrays:
     """Microsoft's layout, also timm's before 0.9: a stage ends with its downsampling.
 
     In timm's today the next stage begins with it, so that stage 0 has none: the mark of the old.
     """
     old = any(k.startswith("layers.0.downsample.") for k in arrays)
 
-    def rename(name):
+    def rename(name: str) -> str:
         match name.split("."):
             case ["absolute_pos_embed"]:
                 return POSITION
@@ -73,13 +85,13 @@ AROUND = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "
 AROUND |= {"_fc": "classifier"}
 
 
-def efficientnet_to_timm(arrays, expected, where):
+def efficientnet_to_timm(arrays: Arrays, expected: Iterable[str], where: Place) -> Arrays:
     """The efficientnet-pytorch packages number blocks throughout, timm within each stage."""
     places = {tuple(k.split(".")[1:3]) for k in expected if k.startswith("blocks.")}
     order = sorted((int(stage), int(index)) for stage, index in places)
     expanded = {k.split(".")[1] for k in arrays if k.endswith("_expand_conv.weight")}
 
-    def rename(name):
+    def rename(name: str) -> str:
         first, *rest = name.split(".")
         if first != "_blocks" or len(rest) < 2 or not rest[0].isdigit():
             return ".".join([AROUND.get(first, first), *rest])
@@ -93,7 +105,7 @@ def efficientnet_to_timm(arrays, expected, where):
     return renamed(arrays, rename, where)
 
 
-def renamed(arrays, rename, where):
+def renamed(arrays: Arrays, rename: Callable[[str], str], where: Place) -> Arrays:
     """The same arrays under new names; two that fall together are an error."""
     result = {}
     for name, array in arrays.items():
@@ -105,7 +117,7 @@ def renamed(arrays, rename, where):
     return result
 
 
-def check_position(arrays, expected, where):
+def check_position(arrays: Arrays, expected: Container[str], where: Place) -> None:
     """The released code adds a random embedding where the file has none: never here."""
     if POSITION in arrays and POSITION not in expected:
         raise UserError(
@@ -123,23 +135,25 @@ def check_position(arrays, expected, where):
 ON_TOP = ("head.fc", "head", "fc", "classifier", "hidden")
 
 
-def without_linear(arrays, expected, width, where, say):
+def without_linear(
+    arrays: Arrays, expected: Container[str], width: int, where: Place, say: Say
+) -> Arrays:
     """Without a classifier: a weight (K, width) and a bias (K,) that the model has no place for.
 
     Anything else under such a name stays, and is an unexpected key to the strict check.
     """
     for top in ON_TOP:
-        weight, bias = (arrays.get(f"{top}.{part}") for part in ("weight", "bias"))
         named = {k for k in arrays if k.startswith(f"{top}.") and k not in expected}
         if named != {f"{top}.weight", f"{top}.bias"}:
             continue
+        weight, bias = (arrays[f"{top}.{part}"] for part in ("weight", "bias"))
         if weight.ndim == 2 and weight.shape[1] == width and bias.shape == weight.shape[:1]:
             say(f"{where}: left out {top}.*, a linear layer with {len(bias)} outputs on top")
             arrays = {k: a for k, a in arrays.items() if k not in named}
     return arrays
 
 
-def to_heads(arrays, where, say):
+def to_heads(arrays: Arrays, where: Place, say: Say) -> Arrays:
     """Bottleneck or classifier of the SHOT family -> the names of docs/bank.md."""
     arrays = take_prefix(without_counters(arrays), "module.", where, say)
     return renamed(arrays, lambda name: WEIGHT_NORM.get(name, name), where)
