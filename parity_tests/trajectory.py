@@ -27,6 +27,7 @@ SAMPLES = 397
 METHODS = [
     ("shot", "native"),
     ("decision", "uniform"),
+    ("date", "uniform"),
     *((name, weights) for name in ("decision", "caida", "date") for weights in ("native", "aten")),
 ]
 

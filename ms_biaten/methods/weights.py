@@ -46,10 +46,10 @@ class Equal(nn.Cell):
 
     def __init__(self, config, sizes, shapes):
         super().__init__()
-        self.share = 1 / sizes.sources
+        self.even = 1 / sizes.sources
 
     def construct(self, phi):
-        return ops.full(phi.shape[:2], self.share, dtype=phi.dtype)
+        return ops.full(phi.shape[:2], self.even, dtype=phi.dtype)
 
 
 class Sigmoid(nn.Cell):

@@ -47,10 +47,10 @@ class Equal(nn.Module):
 
     def __init__(self, config, sizes, shapes):
         super().__init__()
-        self.share = 1 / sizes.sources
+        self.even = 1 / sizes.sources
 
     def forward(self, phi):
-        return phi.new_full(phi.shape[:2], self.share)
+        return phi.new_full(phi.shape[:2], self.even)
 
 
 class Sigmoid(nn.Module):
