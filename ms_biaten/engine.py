@@ -4,7 +4,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from ms_biaten.spec.weights import check_arrays, torch_name
+from ms_biaten.spec.weights import check_arrays, copied, torch_name
 
 
 def clip_gradients(gradients, limit):
@@ -33,13 +33,10 @@ class Engine:
         self.trained = {p.name: p for p in self.objective.trainable_params()}
         # As a group: outside of one, MindSpore leaves every "gamma" and "beta" without decay.
         group = {"params": list(self.trained.values()), "weight_decay": train.weight_decay}
-        self.optimizer = nn.SGD(
-            [group], learning_rate=train.lr, momentum=train.momentum, nesterov=train.nesterov
+        # PyTorch's SGD; MindSpore's own `nn.SGD` is slower, and forgets a momentum that was loaded.
+        self.optimizer = nn.Momentum(
+            [group], learning_rate=train.lr, momentum=train.momentum, use_nesterov=train.nesterov
         )
-        for first in self.optimizer.stat:
-            # "No step yet: forget the momentum". From zero that changes nothing, but it would make
-            # a resumed run forget the momentum it has just loaded.
-            first.set_data(ops.zeros_like(first))
         self.clip_norm = train.clip_norm or float("inf")
         self.evaluate_with = Tensor(EVALUATE_WITH[config.profile.evaluate_with], ms.float32)
         self.clusters = (self.tensor(np.zeros(1, np.float32)),) * 3  # where labels come ready
@@ -114,17 +111,20 @@ class Engine:
 
     def momenta(self):
         """The optimiser's tensors by name."""
-        pairs = zip(self.optimizer.parameters, self.optimizer.accum, strict=True)
+        pairs = zip(self.optimizer.parameters, self.optimizer.moments, strict=True)
         return {f"momentum.{torch_name(p.name)}": momentum for p, momentum in pairs}
 
     def kept(self):
         """What a method keeps from one epoch to the next beside its weights."""
         return {}
 
-    def state(self):
-        """Everything that a resumed run needs, as arrays under PyTorch's names."""
+    def state(self, into=None):
+        """Everything that a resumed run needs, as arrays under PyTorch's names.
+
+        `into` is an earlier state to write over: new memory costs more than the copy.
+        """
         tensors = {**self.weights(), **self.momenta(), **self.kept()}
-        return {name: tensor.asnumpy().copy() for name, tensor in tensors.items()}
+        return copied({name: tensor.asnumpy() for name, tensor in tensors.items()}, into)
 
     def load(self, arrays):
         """Weights, all of them; momenta where the file has them."""

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ms_biaten.spec.weights import check_arrays
+from ms_biaten.spec.weights import check_arrays, copied
 
 
 def clip_gradients(gradients, limit):
@@ -122,10 +122,13 @@ class Engine:
         """What a method keeps from one epoch to the next beside its weights."""
         return {}
 
-    def state(self):
-        """Everything that a resumed run needs, as arrays under PyTorch's names."""
+    def state(self, into=None):
+        """Everything that a resumed run needs, as arrays under PyTorch's names.
+
+        `into` is an earlier state to write over: new memory costs more than the copy.
+        """
         tensors = {**self.weights(), **self.momenta(), **self.kept()}
-        return {name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()}
+        return copied({name: tensor.cpu().numpy() for name, tensor in tensors.items()}, into)
 
     def load(self, arrays):
         """Weights, all of them; momenta where the file has them."""

@@ -37,7 +37,7 @@ class Engine(Protocol):
     def reestimate(self, bank: Bank, size: int) -> None:
         """Batch normalisation's statistics from the whole target; nothing is trained."""
 
-    def state(self) -> Arrays: ...
+    def state(self, into: Arrays | None = None) -> Arrays: ...
 
     def load(self, arrays: Arrays) -> None: ...
 
@@ -57,6 +57,7 @@ def run(
     started = time.monotonic()
 
     survey: Survey | None = None
+    state: Arrays | None = None
     if folder.checkpoint().is_file():
         arrays, position = folder.load_checkpoint()
         engine.load(arrays)
@@ -72,7 +73,8 @@ def run(
             line, survey, labels = train_epoch(engine, bank, folder, epoch)
             keep = choose(config.run.select, line, position)
             position = {**position, "epoch": epoch + 1, "step": line["step"]}
-            arrays = {**engine.state(), "pseudo_labels": labels}
+            state = engine.state(state)
+            arrays = {**state, "pseudo_labels": labels}
             if keep:
                 folder.save_checkpoint(arrays, position, "best")
             folder.write(line)

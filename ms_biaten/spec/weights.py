@@ -129,6 +129,15 @@ def check_arrays(
         raise UserError(f"{where}: {'; '.join(faults[:SHOWN])}{more}")
 
 
+def copied(arrays: Mapping[str, np.ndarray], into: Arrays | None = None) -> Arrays:
+    """Copies, in the memory of `into` where that has an array of the name."""
+    if into is None:
+        return {name: array.copy() for name, array in arrays.items()}
+    for name, array in arrays.items():
+        np.copyto(into[name], array)
+    return into
+
+
 def fold_weight_norm(weight_v: np.ndarray, weight_g: np.ndarray) -> np.ndarray:
     """Weight normalisation of a frozen layer: each row of v scaled to the length g."""
     length = np.linalg.norm(weight_v.astype(np.float64), axis=1, keepdims=True)
