@@ -102,8 +102,11 @@ def start_beside(controls: dict[MethodName, Config], backend: str) -> Any:
 
 
 def train_beside(controls: dict[MethodName, Config], backend: str) -> None:
+    """A failure is a line here; that a control is not finished, the run itself says."""
     try:
         train_controls(controls, backend)
+    except KeyboardInterrupt:
+        sys.exit(130)  # the terminal interrupts both, and the run says how to go on
     except (RunError, UserError, OSError) as error:
         print(f"control: {error}", file=sys.stderr)
 
