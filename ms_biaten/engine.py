@@ -16,6 +16,23 @@ def clip_gradients(gradients, limit):
     return [g * scale for g in gradients], length
 
 
+def make_optimizer(parameters, train):
+    """PyTorch's SGD, and its momenta."""
+    # As a group: outside of one, MindSpore leaves every "gamma" and "beta" without decay.
+    group = {"params": parameters, "weight_decay": train.weight_decay}
+    settings = {"learning_rate": train.lr, "momentum": train.momentum}
+    if train.momentum and not train.nesterov:
+        # Takes 40% of the time of the other, but on CPU its kernel ignores `use_nesterov`.
+        optimizer = nn.Momentum([group], **settings)
+        return optimizer, optimizer.moments
+    optimizer = nn.SGD([group], **settings, nesterov=train.nesterov)
+    for first in optimizer.stat:
+        # "No step yet: forget the momentum". From zero that changes nothing, but it would make
+        # a resumed run forget the momentum it has just loaded.
+        first.set_data(ops.zeros_like(first))
+    return optimizer, optimizer.accum
+
+
 EVALUATE_WITH = {"learned": 1.0, "one_hot": 0.0}
 
 
@@ -31,12 +48,7 @@ class Engine:
         self.objective = objective
         self.model = self.objective.model
         self.trained = {p.name: p for p in self.objective.trainable_params()}
-        # As a group: outside of one, MindSpore leaves every "gamma" and "beta" without decay.
-        group = {"params": list(self.trained.values()), "weight_decay": train.weight_decay}
-        # PyTorch's SGD; MindSpore's own `nn.SGD` is slower, and forgets a momentum that was loaded.
-        self.optimizer = nn.Momentum(
-            [group], learning_rate=train.lr, momentum=train.momentum, use_nesterov=train.nesterov
-        )
+        self.optimizer, self.moments = make_optimizer(list(self.trained.values()), train)
         self.clip_norm = train.clip_norm or float("inf")
         self.evaluate_with = Tensor(EVALUATE_WITH[config.profile.evaluate_with], ms.float32)
         self.clusters = (self.tensor(np.zeros(1, np.float32)),) * 3  # where labels come ready
@@ -111,7 +123,7 @@ class Engine:
 
     def momenta(self):
         """The optimiser's tensors by name."""
-        pairs = zip(self.optimizer.parameters, self.optimizer.moments, strict=True)
+        pairs = zip(self.optimizer.parameters, self.moments, strict=True)
         return {f"momentum.{torch_name(p.name)}": momentum for p, momentum in pairs}
 
     def kept(self):

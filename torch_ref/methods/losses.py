@@ -26,5 +26,5 @@ def consistency_loss(weighted, labels):
 def diversity_loss(scores, prior):
     """DATE's L_dc: every feature is to be told as its source's; scores (B,N,N), prior (N,)."""
     own = torch.eye(scores.shape[1], dtype=scores.dtype, device=scores.device)
-    told = (torch.log_softmax(scores, -1) * own).sum(-1).mean(0)  # (N,)
+    told = ((scores * own).sum(-1) - torch.logsumexp(scores, -1)).mean(0)  # (N,)
     return -(prior * told).sum() / prior.sum()
