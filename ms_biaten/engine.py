@@ -22,7 +22,7 @@ def make_optimizer(parameters, train):
     group = {"params": parameters, "weight_decay": train.weight_decay}
     settings = {"learning_rate": train.lr, "momentum": train.momentum}
     if train.momentum and not train.nesterov:
-        # Takes 40% of the time of the other, but on CPU its kernel ignores `use_nesterov`.
+        # Quicker than the other, but on CPU its kernel ignores `use_nesterov`.
         optimizer = nn.Momentum([group], **settings)
         return optimizer, optimizer.moments
     optimizer = nn.SGD([group], **settings, nesterov=train.nesterov)

@@ -87,6 +87,9 @@ class Objective(nn.Module):
         return loss, (ce, im, intra, labels, alpha, beta, y)
 
 
+REMEMBERED = 1 << 24  # features of a survey that the relabelling after it need not compute again
+
+
 class Adapter(Engine):
     """Eq. (17): attention and bottlenecks minimise L; backbones and classifiers stay frozen."""
 
@@ -100,18 +103,24 @@ class Adapter(Engine):
     def survey(self, bank, size, survey):
         """One pass over the target: its outputs to `survey`, its centroids by Eq. (11)."""
         sums = mass = 0.0
+        seen = []
         for raw in bank.chunks(size):
             phi, own, _, alpha, beta, y = self.predict(raw)
+            seen.append((phi, beta))
+            if len(bank) * self.sizes.sources * self.sizes.width > REMEMBERED:
+                seen.clear()
             more, weight = weighted_sums(self.centroid_weight(y, own), phi)
             sums, mass = sums + more, mass + weight
             survey.add(*(x.cpu().numpy() for x in (y, own, alpha, beta)))
         self.set_clusters(sums, mass)
+        self.seen = seen
 
     def relabel(self, bank, size, epoch):
         """A second pass: what the epoch's steps need to know each sample's label."""
+        # Of a small target the survey before it has seen all that this pass would compute again.
+        seen, self.seen = self.seen, []
         parts = []
-        for raw in bank.chunks(size):
-            phi, _, _, _, beta, _ = self.predict(raw)
+        for phi, beta in seen or (self.predict(raw)[::4] for raw in bank.chunks(size)):
             kept = self.remember(phi, beta, *self.clusters, self.objective.label_distance)
             parts.append(kept.cpu().numpy())
         return np.concatenate(parts)
@@ -121,10 +130,15 @@ class Adapter(Engine):
         self.sums, self.mass = sums, mass
         self.clusters = mu, gram(mu), empty_penalty(mass)
 
+    def step(self, raw, memory, lr, learned):
+        self.seen = []  # of other weights from here on
+        return super().step(raw, memory, lr, learned)
+
     def kept(self):
         return {"clusters.sums": self.sums, "clusters.mass": self.mass}
 
     def load(self, arrays):
         super().load(arrays)
+        self.seen = []
         if "clusters.sums" in arrays:
             self.set_clusters(*(self.tensor(arrays[f"clusters.{k}"]) for k in ("sums", "mass")))

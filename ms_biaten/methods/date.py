@@ -3,12 +3,11 @@
 import numpy as np
 from mindspore import ops
 
-from ms_biaten.methods.clustering import unit_features, unpredicted
+from ms_biaten.methods.clustering import unit_features
 from ms_biaten.methods.decision import Decision
 from ms_biaten.methods.losses import diversity_loss
 from ms_biaten.methods.plugged import MixedLabels
 from ms_biaten.methods.weights import transferability
-from ms_biaten.pseudo_label import centroids
 from ms_biaten.spec.habitat import discriminability
 
 
@@ -47,12 +46,9 @@ class Date(Decision):
 
     def measure_prior(self, bank, size):
         """Density over uncertainty of each source's neighbourhoods on the target, summing to 1."""
-        features, mu, counts = self.look(bank, size)
-        labels = self.labels_of(features, size, mu, unpredicted(counts))
-        sums, counts = self.refine(features, size, labels, counts.shape[1])
-        labels = self.labels_of(features, size, centroids(sums, counts), unpredicted(counts))
+        features, labels = self.own_labels(bank, size)
         scores = [
-            discriminability(features[:, i], labels[:, i], counts.shape[1])
-            for i in range(features.shape[1])
+            discriminability(features[:, i], labels[:, i], self.sizes.classes)
+            for i in range(self.sizes.sources)
         ]
         return (np.array(scores) / np.sum(scores)).astype(np.float32)

@@ -7,7 +7,12 @@ from ms_biaten.attention import ensemble, one_hot_alpha, own_outputs
 from ms_biaten.engine import Engine
 from ms_biaten.heads import Bottlenecks, Classifiers
 from ms_biaten.losses import cross_entropy, im_loss
-from ms_biaten.methods.clustering import cosine_labels, one_hot, unit_features_with_one
+from ms_biaten.methods.clustering import (
+    cosine_labels,
+    one_hot,
+    unit_features_with_one,
+    unpredicted,
+)
 from ms_biaten.methods.weights import WEIGHTS
 from ms_biaten.pseudo_label import (
     centroids,
@@ -120,6 +125,14 @@ class Plugged(Engine):
             for start in range(0, len(features), size)
         ]
         return np.concatenate(parts)
+
+    def own_labels(self, bank, size):
+        """SHOT's two rounds over the classes that a source predicts: features, labels (M,N)."""
+        features, mu, counts = self.look(bank, size)
+        labels = self.labels_of(features, size, mu, unpredicted(counts))
+        sums, counts = self.refine(features, size, labels, counts.shape[1])
+        mu = centroids(sums, counts)
+        return features, self.labels_of(features, size, mu, unpredicted(counts))
 
     def refine(self, features, size, labels, classes):
         """Centroids of hard labels (M,N): sums (N,C,K) and counts (N,C)."""

@@ -80,7 +80,7 @@ class Run:
     )
     output: str = ""  # empty: a new folder below runs/
     eval_batch: int = 512
-    checkpoint_seconds: float = 5.0  # at least, between two on disk; 0: one after every epoch
+    checkpoint_seconds: float = 20.0  # at least, between two on disk; 0: one after every epoch
     select: Rule = "last"  # which epoch's weights the predictions come from
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ms_biaten.spec.config import Config
-from ms_biaten.spec.shapes import Sizes, initial_attention
+from ms_biaten.spec.shapes import Sizes, groups, initial_attention, start_of
 from ms_biaten.spec.weights import Arrays
 
 NATIVE = {"shot": "equal", "decision": "sigmoid", "caida": "softmax", "date": "importance"}
@@ -30,11 +30,11 @@ def weights_name(config: Config) -> str:
 def weights_shapes(config: Config, sizes: Sizes) -> dict[str, tuple[int, ...]]:
     name, N = weights_name(config), sizes.sources
     joined = sizes.heads * sizes.embedding
-    groups = N if config.profile.aten_projections == "per_domain" else 1
+    count = groups(config.profile.aten_projections, sizes)
     prior: dict[str, tuple[int, ...]] = {"weights.prior": (N,)}
     attention: dict[str, tuple[int, ...]] = {
-        "weights.feature.weight": (groups, sizes.width, joined),
-        "weights.feature.bias": (groups, 1, joined),
+        "weights.feature.weight": (count, sizes.width, joined),
+        "weights.feature.bias": (count, 1, joined),
         "weights.query.weight": (N * sizes.width, joined),
         "weights.query.bias": (joined,),
     }
@@ -76,15 +76,5 @@ def initial_weights(config: Config, sizes: Sizes) -> Arrays:
         arrays["weights.domain.weight_g"] = np.linalg.norm(v, axis=1, keepdims=True)
     for name in shapes:
         if ".feature." in name or ".query." in name:
-            arrays[name] = _attention_start(rng, config, name, shapes)
+            arrays[name] = start_of(rng, config, name, shapes)
     return {name: array.astype(np.float32) for name, array in arrays.items()}
-
-
-def _attention_start(
-    rng: np.random.Generator, config: Config, name: str, shapes: dict[str, tuple[int, ...]]
-) -> np.ndarray:
-    """As `shapes.initial_attention`: W^F normal, the rest uniform within 1 / sqrt(fan-in)."""
-    if name.endswith("weight") and "query" not in name:
-        return rng.normal(0.0, config.attention.init_std, shapes[name])
-    fan_in = shapes[name.replace("bias", "weight")][-2]
-    return rng.uniform(-1.0, 1.0, shapes[name]) / np.sqrt(fan_in)

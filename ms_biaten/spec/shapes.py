@@ -27,16 +27,20 @@ class Sizes:
         return cls(sources, classes, model.raw_width, model.width, attention.heads, attention.width)
 
 
+def groups(choice: str, sizes: Sizes) -> int:
+    """How many projections there are: one for all sources, or one for each."""
+    return {"shared": 1, "per_domain": sizes.sources}[choice]
+
+
 def attention_shapes(config: Config, sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """Parameters of the attention; a projection has one group for all sources, or one for each."""
     joined = sizes.heads * sizes.embedding
-    groups = {"shared": 1, "per_domain": sizes.sources}
     query = {
         "attention.query.weight": (sizes.sources * sizes.width, joined),
         "attention.query.bias": (joined,),
     }
     if config.method.name == "bi_aten":
-        count = groups[config.profile.projections]
+        count = groups(config.profile.projections, sizes)
         return {
             "attention.feature.weight": (count, sizes.width, joined),
             "attention.feature.bias": (count, 1, joined),
@@ -45,7 +49,7 @@ def attention_shapes(config: Config, sizes: Sizes) -> dict[str, tuple[int, ...]]
             **query,
         }
     if config.method.name == "aten":
-        count = groups[config.profile.aten_projections]
+        count = groups(config.profile.aten_projections, sizes)
         return {
             "attention.feature.weight": (count, sizes.width, joined),
             "attention.feature.bias": (count, 1, joined),
@@ -62,12 +66,16 @@ def initial_attention(config: Config, sizes: Sizes) -> Arrays:
     """
     rng = np.random.default_rng([config.run.seed, 0xA7E4])
     shapes = attention_shapes(config, sizes)
-    arrays = {}
-    for name, shape in shapes.items():
+    return {name: start_of(rng, config, name, shapes) for name in shapes}
+
+
+def start_of(
+    rng: np.random.Generator, config: Config, name: str, shapes: dict[str, tuple[int, ...]]
+) -> np.ndarray:
+    """One array of an attention: W^F and W^O normal, biases and W^QF uniform."""
+    if name.endswith("weight") and "query" not in name:
+        drawn = rng.normal(0.0, config.attention.init_std, shapes[name])
+    else:
         fan_in = shapes[name.replace("bias", "weight")][-2]
-        if name.endswith("weight") and "query" not in name:
-            drawn = rng.normal(0.0, config.attention.init_std, shape)
-        else:
-            drawn = rng.uniform(-1.0, 1.0, shape) / np.sqrt(fan_in)
-        arrays[name] = drawn.astype(np.float32)
-    return arrays
+        drawn = rng.uniform(-1.0, 1.0, shapes[name]) / np.sqrt(fan_in)
+    return drawn.astype(np.float32)

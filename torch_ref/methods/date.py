@@ -4,12 +4,11 @@ import numpy as np
 import torch
 
 from ms_biaten.spec.habitat import discriminability
-from torch_ref.methods.clustering import unit_features, unpredicted
+from torch_ref.methods.clustering import unit_features
 from torch_ref.methods.decision import Decision
 from torch_ref.methods.losses import diversity_loss
 from torch_ref.methods.plugged import MixedLabels
 from torch_ref.methods.weights import transferability
-from torch_ref.pseudo_label import centroids
 
 
 class Diverse(MixedLabels):
@@ -48,12 +47,9 @@ class Date(Decision):
 
     def measure_prior(self, bank, size):
         """Density over uncertainty of each source's neighbourhoods on the target, summing to 1."""
-        features, mu, counts = self.look(bank, size)
-        labels = self.labels_of(features, size, mu, unpredicted(counts))
-        sums, counts = self.refine(features, size, labels, counts.shape[1])
-        labels = self.labels_of(features, size, centroids(sums, counts), unpredicted(counts))
+        features, labels = self.own_labels(bank, size)
         scores = [
-            discriminability(features[:, i], labels[:, i], counts.shape[1])
-            for i in range(features.shape[1])
+            discriminability(features[:, i], labels[:, i], self.sizes.classes)
+            for i in range(self.sizes.sources)
         ]
         return (np.array(scores) / np.sum(scores)).astype(np.float32)

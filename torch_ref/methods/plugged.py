@@ -9,7 +9,12 @@ from torch_ref.attention import ensemble, one_hot_alpha, own_outputs
 from torch_ref.engine import Engine
 from torch_ref.heads import Bottlenecks, Classifiers
 from torch_ref.losses import cross_entropy, im_loss
-from torch_ref.methods.clustering import cosine_labels, one_hot, unit_features_with_one
+from torch_ref.methods.clustering import (
+    cosine_labels,
+    one_hot,
+    unit_features_with_one,
+    unpredicted,
+)
 from torch_ref.methods.weights import WEIGHTS
 from torch_ref.pseudo_label import (
     centroids,
@@ -121,6 +126,14 @@ class Plugged(Engine):
             for start in range(0, len(features), size)
         ]
         return np.concatenate(parts)
+
+    def own_labels(self, bank, size):
+        """SHOT's two rounds over the classes that a source predicts: features, labels (M,N)."""
+        features, mu, counts = self.look(bank, size)
+        labels = self.labels_of(features, size, mu, unpredicted(counts))
+        sums, counts = self.refine(features, size, labels, counts.shape[1])
+        mu = centroids(sums, counts)
+        return features, self.labels_of(features, size, mu, unpredicted(counts))
 
     def refine(self, features, size, labels, classes):
         """Centroids of hard labels (M,N): sums (N,C,K) and counts (N,C)."""

@@ -4,9 +4,7 @@ import numpy as np
 import torch
 
 from torch_ref.losses import cross_entropy, im_loss
-from torch_ref.methods.clustering import unpredicted
 from torch_ref.methods.plugged import Model, Objective, Plugged
-from torch_ref.pseudo_label import centroids
 
 
 class AveragedModel(Model):
@@ -38,9 +36,6 @@ class Shot(Plugged):
         super().__init__(config, sizes, arrays, EachSource(config, sizes))
 
     def relabel(self, bank, size, epoch):
-        """Labels (M,N), each source's own, after two rounds over the classes that it predicts."""
-        features, mu, counts = self.look(bank, size)
-        labels = self.labels_of(features, size, mu, unpredicted(counts))
-        sums, counts = self.refine(features, size, labels, counts.shape[1])
-        labels = self.labels_of(features, size, centroids(sums, counts), unpredicted(counts))
+        """Labels (M,N), each source's own."""
+        _, labels = self.own_labels(bank, size)
         return labels.astype(np.int64)
