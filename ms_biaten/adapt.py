@@ -98,10 +98,10 @@ class Adapter(Engine):
 
     term = "intra"
 
-    def __init__(self, config, sizes, arrays):
+    def __init__(self, config, sizes, arrays, backbones=None):
         self.centroid_weight = CENTROID_WEIGHT[config.profile.centroid_weight]
         self.remember = MEMORY[config.profile.label_refresh]
-        super().__init__(config, sizes, arrays, Objective(config, sizes))
+        super().__init__(config, sizes, arrays, Objective(config, sizes), backbones)
 
     def survey(self, bank, size, survey):
         """One pass over the target: its outputs to `survey`, its centroids by Eq. (11)."""

@@ -4,6 +4,10 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
+from ms_biaten.backbones.stochastic_depth import draw_depth, is_drawn
+from ms_biaten.extract import Extractor
+from ms_biaten.optimizers import Sgd
+from ms_biaten.runtime import compiled, half_precision, loss_scale
 from ms_biaten.spec.weights import check_arrays, copied, torch_name
 
 
@@ -16,47 +20,55 @@ def clip_gradients(gradients, limit):
     return [g * scale for g in gradients], length
 
 
-def make_optimizer(parameters, train):
-    """PyTorch's SGD, and its momenta."""
-    # As a group: outside of one, MindSpore leaves every "gamma" and "beta" without decay.
-    group = {"params": parameters, "weight_decay": train.weight_decay}
-    settings = {"learning_rate": train.lr, "momentum": train.momentum}
-    if train.momentum and not train.nesterov:
-        # Quicker than the other, but on CPU its kernel ignores `use_nesterov`.
-        optimizer = nn.Momentum([group], **settings)
-        return optimizer, optimizer.moments
-    optimizer = nn.SGD([group], **settings, nesterov=train.nesterov)
-    for first in optimizer.stat:
-        # "No step yet: forget the momentum". From zero that changes nothing, but it would make
-        # a resumed run forget the momentum it has just loaded.
-        first.set_data(ops.zeros_like(first))
-    return optimizer, optimizer.accum
+def grouped(trained, scale):
+    """The trained parameters by the share of the learning rate that they get; none is empty."""
+    parts = [
+        ({n: p for n, p in trained.items() if n.startswith("backbones.")}, scale),
+        ({n: p for n, p in trained.items() if not n.startswith("backbones.")}, 1.0),
+    ]
+    return [(part, share) for part, share in parts if part]
 
 
 EVALUATE_WITH = {"learned": 1.0, "one_hot": 0.0}
+OWN = ("model.", "backbones.", "momentum.")  # of a checkpoint's names, those that are loaded here
+
+
+class Backbones(nn.SequentialCell):
+    """images (B,3,H,W) -> raw (B,N,R), where the backbones are trained, too: Eq. (18)'s theta_f."""
+
+    def construct(self, images):
+        return ops.stack([cell(images).astype(ms.float32) for cell in self.cell_list], 1)
 
 
 class Engine:
-    """A loss over a model, trained by SGD; backbones and classifiers stay frozen."""
+    """A loss over a model, trained by SGD; classifiers stay frozen, and backbones by default."""
 
     term = ""  # what a method's loss has beside the pseudo labels' and the IM term
 
-    def __init__(self, config, sizes, arrays, objective):
+    def __init__(self, config, sizes, arrays, objective, backbones=None):
         train = config.train
         self.config, self.sizes = config, sizes
         self.chunk = 0  # the largest chunk that was predicted
-        self.objective = objective
+        self.objective, self.see = objective, None
+        if backbones:
+            half = [half_precision(backbone, config.run.precision) for backbone in backbones]
+            objective.backbones = Backbones(half)
+            self.see = Extractor(half, config)
         self.model = self.objective.model
         self.trained = {p.name: p for p in self.objective.trainable_params()}
-        self.optimizer, self.moments = make_optimizer(list(self.trained.values()), train)
+        settings = (train.weight_decay, train.momentum, train.nesterov)
+        groups = grouped(self.trained, train.backbone_scale)
+        self.groups = [(Sgd(part.values(), *settings), scale) for part, scale in groups]
         self.clip_norm = train.clip_norm or float("inf")
+        self.begin_epoch(0)
         self.evaluate_with = Tensor(EVALUATE_WITH[config.profile.evaluate_with], ms.float32)
         self.clusters = (self.tensor(np.zeros(1, np.float32)),) * 3  # where labels come ready
         # Compiled separately: a compiled function keeps the training flag of its first call.
-        compiled = ms.jit if config.run.mode == "graph" else lambda function: function
-        self.forward = compiled(forward_of(self.model))
-        self.update = compiled(update_of(self.objective, self.optimizer, self.clip_norm))
-        self.load({f"model.{name}": array for name, array in arrays.items()})
+        self.forward = compiled(forward_of(self.model), config)
+        scale = loss_scale(config.run.precision) if backbones else 1.0
+        update = update_of(self.objective, self.groups, self.clip_norm, scale)
+        self.update = compiled(update, config)
+        self.load({f"model.{name}": array for name, array in arrays.items()} | self.seen_weights())
 
     # -- the target as a whole -----------------------------------------------------------------
 
@@ -68,6 +80,14 @@ class Engine:
         padded = np.pad(raw, ((0, short), (0, 0), (0, 0))) if short else raw
         outputs = self.forward(self.tensor(padded), self.evaluate_with)
         return tuple(x[: len(raw)] for x in outputs) if short else outputs
+
+    def outputs(self, raw):
+        """The same, as arrays."""
+        return tuple(x.asnumpy() for x in self.predict(raw))
+
+    def extract(self, images):
+        """Features (B,N,R) of images under the backbones as they are now, as arrays."""
+        return self.see(images)
 
     def survey(self, bank, size, survey):
         """One pass over the target: its outputs to `survey`."""
@@ -89,9 +109,14 @@ class Engine:
 
     # -- one batch -----------------------------------------------------------------------------
 
+    def begin_epoch(self, epoch):
+        """Before its steps: what they draw depends on the seed and the epoch alone."""
+        self.rng = np.random.default_rng([self.config.run.seed, epoch, 0xD0])
+
     def step(self, raw, memory, lr, learned):
         """One update; a flat record of its losses, weights and labels."""
-        self.model.set_train(True)
+        self.objective.set_train(True)
+        draw_depth(self.objective, self.config.train.batch_size, self.rng)
         loss, length, parts = self.update(
             self.tensor(raw),
             self.tensor(memory),
@@ -118,13 +143,19 @@ class Engine:
         return Tensor.from_numpy(np.ascontiguousarray(array))
 
     def weights(self):
-        """The model's tensors by name."""
-        return {torch_name(p.name): p for p in self.objective.get_parameters()}
+        """The model's tensors by name, and those of backbones that are trained."""
+        own = self.objective.get_parameters()
+        return {torch_name(p.name): p for p in own if not is_drawn(p.name)}
+
+    def seen_weights(self):
+        """The backbones' tensors, as they were given."""
+        named = self.weights().items()
+        return {name: tensor.asnumpy() for name, tensor in named if name.startswith("backbones.")}
 
     def momenta(self):
         """The optimiser's tensors by name."""
-        pairs = zip(self.optimizer.parameters, self.moments, strict=True)
-        return {f"momentum.{torch_name(p.name)}": momentum for p, momentum in pairs}
+        kept = [row for optimizer, _ in self.groups for row in optimizer.state()]
+        return {f"{kind}.{torch_name(name)}": tensor for kind, name, tensor in kept}
 
     def kept(self):
         """What a method keeps from one epoch to the next beside its weights."""
@@ -143,7 +174,7 @@ class Engine:
         tensors = self.weights()
         if any(name.startswith("momentum.") for name in arrays):
             tensors |= self.momenta()
-        own = {n: a for n, a in arrays.items() if n.startswith(("model.", "momentum."))}
+        own = {n: a for n, a in arrays.items() if n.startswith(OWN)}
         check_arrays(own, {n: tuple(t.shape) for n, t in tensors.items()}, "weights")
         for name, tensor in tensors.items():
             tensor.set_data(self.tensor(arrays[name].copy()))
@@ -159,15 +190,27 @@ def forward_of(model):
     return forward
 
 
-def update_of(objective, optimizer, clip_norm):
-    """Gradients, clipping and the optimiser's step as one function of tensors."""
-    differentiate = ms.value_and_grad(objective, None, optimizer.parameters, has_aux=True)
+def update_of(objective, groups, clip_norm, loss_scale):
+    """Gradients, clipping and the optimisers' steps as one function of tensors."""
+    parameters = [p for optimizer, _ in groups for p in optimizer.parameters]
+    ends = np.cumsum([0, *(len(optimizer.parameters) for optimizer, _ in groups)]).tolist()
+    steps = [
+        (optimizer.step, share, ends[i], ends[i + 1]) for i, (optimizer, share) in enumerate(groups)
+    ]
+
+    def scaled(raw, memory, learned, mu, products, penalty):
+        loss, parts = objective(raw, memory, learned, mu, products, penalty)
+        return loss * loss_scale, (loss, parts)
+
+    differentiate = ms.value_and_grad(scaled, None, parameters, has_aux=True)
 
     def update(raw, memory, lr, learned, mu, products, penalty):
-        ops.assign(optimizer.learning_rate, lr)
-        (loss, parts), gradients = differentiate(raw, memory, learned, mu, products, penalty)
+        (_, (loss, parts)), gradients = differentiate(raw, memory, learned, mu, products, penalty)
+        if loss_scale != 1.0:
+            gradients = [gradient / loss_scale for gradient in gradients]
         clipped, length = clip_gradients(gradients, clip_norm)
-        optimizer(tuple(clipped))
+        for step, share, first, last in steps:
+            step(clipped[first:last], lr * share)
         return loss, length, parts
 
     return update

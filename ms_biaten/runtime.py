@@ -1,15 +1,15 @@
-"""Where MindSpore runs: device, execution, versions. The one place that asks."""
+"""Where and how MindSpore runs: device, precision, execution, versions. The one place that asks."""
 
 import os
 
 os.environ.setdefault("GLOG_v", "3")  # MindSpore's own warnings, before its first import
 
 import mindspore as ms
+from mindspore import amp
 from mindspore._c_expression import MSContext
 
+from ms_biaten.spec.config import DEVICES
 from ms_biaten.spec.errors import UserError
-
-DEVICES = ("CPU", "GPU", "Ascend")
 
 
 def available_devices():
@@ -36,6 +36,23 @@ def prepare(config):
             ms.device_context.cpu.op_tuning.threads_num(config.run.cpu_threads)
         ms.runtime.launch_blocking()  # small kernels: queueing them costs more than running them
     _prepared.append(device)
+
+
+def compiled(function, config):
+    """A function or cell as one graph, or as it is: `run.mode`."""
+    return ms.jit(function) if config.run.mode == "graph" else function
+
+
+def half_precision(cell, precision):
+    """`fp16`: products and convolutions of the cell in half, what needs the range in single."""
+    if precision == "fp16":
+        cell = amp.auto_mixed_precision(cell, "auto", ms.float16)
+    return cell
+
+
+def loss_scale(precision):
+    """Gradients below 6e-8 are zero in half precision: losses are scaled up, gradients down."""
+    return 1024.0 if precision == "fp16" else 1.0
 
 
 def versions():

@@ -59,11 +59,18 @@ def gradients_of(ours, mirror, images, mode):
     return {name: (g.asnumpy(), expected[name]) for name, g in zip(names, made, strict=True)}
 
 
+SWINS = {
+    "positions": (96, {"window_size": 7, "absolute_position": True}),
+    "one token at the end": (32, {"window_size": 2}),
+}
+
+
+@pytest.mark.parametrize("case", SWINS)
 @pytest.mark.parametrize("mode", MODES)
-def test_gradients_of_swin(mode, tmp_path):
-    options = {**TINY, "window_size": 7, "absolute_position": True}
-    ours, mirror = twins(SWIN, tmp_path, 96, **options)
-    pairs = gradients_of(ours, mirror, drawn(96), mode)
+def test_gradients_of_swin(mode, case, tmp_path):
+    size, options = SWINS[case]
+    ours, mirror = twins(SWIN, tmp_path, size, **TINY, **options)
+    pairs = gradients_of(ours, mirror, drawn(size), mode)
     assert max(error(*pair) for pair in pairs.values()) <= LIMIT
 
 
@@ -87,10 +94,14 @@ def test_lite0_with_its_imagenet_weights_on_photographs(tmp_path):
     mirror = theirs.make_backbone(LITE0, weights=lite0_weights())
     save_backbone(tmp_path / "a.safetensors", LITE0, mirror)
     ours = make_backbone(LITE0, weights=tmp_path / "a.safetensors")
-    photographs = Path(matplotlib.get_data_path()) / "sample_data"
-    files = (photographs / "grace_hopper.jpg", photographs / "Minduka_Present_Blue_Pack.png")
-    images = [center_view(read_image(file), Transform()) for file in files]
-    assert difference(ours, mirror, np.stack(images)) <= LIMIT
+    assert difference(ours, mirror, photographs()) <= LIMIT
+
+
+def photographs():
+    """Two real ones, that come with matplotlib."""
+    folder = Path(matplotlib.get_data_path()) / "sample_data"
+    files = (folder / "grace_hopper.jpg", folder / "Minduka_Present_Blue_Pack.png")
+    return np.stack([center_view(read_image(file), Transform()) for file in files])
 
 
 def test_what_mindspore_writes_timm_reads(tmp_path):

@@ -29,14 +29,30 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def studio(tmp_path_factory):
+    """Finished runs; see `tests/thin_runs.py`."""
+    from tests.thin_runs import make_runs
+
+    return make_runs(tmp_path_factory.mktemp("studio"))
+
+
+@pytest.fixture
+def at(studio, monkeypatch):
+    """In the folder of those runs."""
+    monkeypatch.chdir(studio)
+    return studio
+
+
 @pytest.fixture
 def command():
     """Runs a Python file or module of the repository as a user would."""
 
-    def run(*arguments, cwd, **environment):
+    def run(*arguments, cwd, stdin="", **environment):
         return subprocess.run(
             [sys.executable, *map(str, arguments)],
             cwd=cwd,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=300,

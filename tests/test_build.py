@@ -9,17 +9,16 @@ import pytest
 import torch
 from PIL import Image
 
-import torch_ref.build
+from ms_biaten.spec import building
 from ms_biaten.spec.bank import load_bank
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.commands import build_parser
 from ms_biaten.spec.lists import ImageList
 from ms_biaten.spec.orders import class_order
+from ms_biaten.spec.pretraining import OPTIMIZERS, epochs_of, identity_of
 from tests.conftest import ROOT, results
 from torch_ref import build_emoji
-from torch_ref.cli import add_build
 from torch_ref.cli import main as torch_main
-from torch_ref.pretrain import OPTIMIZERS, epochs_of, identity_of
 
 DOMAINS = benchmark("office_caltech").domains
 SMALL = ["--backbone", "test_resnet", "--resize", "40", "--crop", "32", "--workers", "0"]
@@ -45,15 +44,15 @@ def workshop(tmp_path_factory):
 def test_from_image_folders_to_a_run(workshop, monkeypatch, capsys):
     monkeypatch.chdir(workshop)
     torch.set_num_threads(1)
-    trained, original = [], torch_ref.build.pretrain_command
+    trained, original = [], building.pretrain_command
 
-    def pretrain(options):
+    def pretrain(options, *program):
         trained.append(options.domain)
         if trained == ["amazon", "caltech"]:
             raise KeyboardInterrupt
-        original(options)
+        original(options, *program)
 
-    monkeypatch.setattr(torch_ref.build, "pretrain_command", pretrain)
+    monkeypatch.setattr(building, "pretrain_command", pretrain)
     assert torch_main(BUILD) == 130
     assert torch_main(BUILD) == 0
     assert trained == ["amazon", "caltech", "caltech", "dslr", "webcam"]
@@ -78,7 +77,7 @@ def test_sources_of_another_class_order_are_refused_unread(workshop, monkeypatch
     """Before any image: the heads say the order that they were trained with."""
     monkeypatch.chdir(workshop)
     read = []
-    monkeypatch.setattr("torch_ref.extract.images_of", lambda *a: read.append(a))
+    monkeypatch.setattr("ms_biaten.spec.extracting.images_of", lambda *a: read.append(a))
     sources = ["--source", "amazon=out/sources", "--source", "webcam=out/sources"]
     command = ["extract", *SMALL, *sources, "--images", "images/dslr", "--target", "dslr"]
     command += ["--output", "other", "--classes", "office_caltech/office31"]
@@ -97,14 +96,14 @@ def test_a_benchmark_without_known_orders_is_told(workshop, monkeypatch, capsys)
 
 @pytest.mark.parametrize(("images", "epochs"), [(157, 30), (295, 17), (958, 6), (1123, 5)], ids=str)
 def test_steps_are_whole_epochs_that_reach_them(tmp_path, images, epochs):
-    parser = build_parser("x", (add_build,))
+    parser = build_parser("x")
     listed = ImageList(tmp_path, tuple(map(str, range(images))), (0,) * images)
     options = parser.parse_args([*BUILD, "--batch", "32", "--steps", "150"])
     assert epochs_of(options, listed) == epochs
 
 
 def test_epochs_have_a_default_and_exclude_steps(workshop, monkeypatch, tmp_path, capsys):
-    parser = build_parser("x", (add_build,))
+    parser = build_parser("x")
     plain = [part for part in BUILD if part not in ("--steps", "2")]
     assert epochs_of(parser.parse_args(plain), None) == 20
     with pytest.raises(SystemExit):
@@ -116,10 +115,10 @@ def test_epochs_have_a_default_and_exclude_steps(workshop, monkeypatch, tmp_path
 
 def test_a_training_goes_on_only_with_what_decides_its_weights(tmp_path):
     def identity(*more, labels=(0, 1)):
-        options = build_parser("x", (add_build,)).parse_args([*BUILD, *more])
+        options = build_parser("x").parse_args([*BUILD, *more])
         vars(options).update(OPTIMIZERS["sgd"], epochs=3)
         images = ImageList(tmp_path, ("a", "b"), labels)
-        return identity_of(options, ("c", "d"), images, torch.nn.Identity())
+        return identity_of(options, ("c", "d"), images, {})
 
     assert identity("--workers", "3", "--dtype", "float16") == identity()
     assert identity("--resize", "41") != identity()
@@ -136,7 +135,7 @@ def test_make_office_caltech_says_a_command_that_parses():
     )
     text = done.stdout.replace("\\\n", " ")
     (line,) = re.findall(r"-m torch_ref (build .*)", text)
-    options = build_parser("x", (add_build,)).parse_args(shlex.split(line))
+    options = build_parser("x").parse_args(shlex.split(line))
     assert (str(options.images), options.steps, options.batch) == ("some folder", 150, 32)
     done = subprocess.run(["make", "office_caltech"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
@@ -148,7 +147,7 @@ def test_emoji_is_built_by_the_same_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(build_emoji, "draw_images", lambda arguments: 0)
     monkeypatch.setattr(build_emoji, "lite0_weights", lambda: tmp_path / "lite0.pth")
     for name in ("pretrain_command", "extract_command"):
-        monkeypatch.setattr(torch_ref.build, name, steps.append)
+        monkeypatch.setattr(building, name, lambda options, *_: steps.append(options))
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources/noto.results.jsonl").touch()
     root, banks = str(tmp_path), str(tmp_path / "banks")

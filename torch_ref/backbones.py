@@ -84,6 +84,13 @@ def state_of(model):
     return without_counters(model.state_dict())
 
 
+def arrays_of(model):
+    """Copies of the same, in the plain order of memory."""
+    return {
+        name: t.detach().cpu().contiguous().numpy().copy() for name, t in state_of(model).items()
+    }
+
+
 def load_backbone(model, path, name):
     """Fills the model from a checkpoint in timm's, Swin's own, PMTrans' or torchvision's names."""
     own = state_of(model)

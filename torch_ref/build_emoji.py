@@ -11,9 +11,9 @@ if __name__ == "__main__":  # run as a file, Python puts this folder first
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.building import Places, add_step_options, build
 from ms_biaten.spec.commands import exit_code
 from ms_biaten.spec.target import SHIPPED
-from torch_ref.build import Places, add_step_options, build
 from torch_ref.emoji.__main__ import main as draw_images
 from torch_ref.lite0 import BACKBONE, lite0_weights
 
@@ -43,13 +43,12 @@ def main(arguments=None):
     parser.add_argument(
         "--banks", type=Path, default=SHIPPED / "emoji", help="where configs/emoji.yaml looks"
     )
-    parser.add_argument("--workers", default="2", help="processes that decode images")
+    parser.add_argument("--workers", default="2", help="threads that decode images")
     options = parser.parse_args(arguments)
 
     def train_and_extract():
-        build(
-            benchmark("emoji"), places(options.root, options.banks), step_options(options.workers)
-        )
+        where, how = places(options.root, options.banks), step_options(options.workers)
+        build(benchmark("emoji"), where, how, "torch_ref.backend", PROGRAM)
 
     return draw_images(["--root", str(options.root)]) or exit_code(PROGRAM, train_and_extract)
 

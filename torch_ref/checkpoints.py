@@ -5,16 +5,12 @@ stops at everything else before it runs.
 """
 
 import re
-from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.files import write_atomically
 
 WRAPPERS = ("model", "state_dict")  # {'model': tensors, 'epoch': 3, ...} of training scripts
 
@@ -28,26 +24,12 @@ def read_checkpoint(path):
     return {name: as_array(tensor) for name, tensor in unwrap(tree, path).items()}
 
 
-@contextmanager
-def opened(path):
+def read_safetensors(path):
     try:
         with safe_open(path, "pt") as file:
-            yield file
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path}: not a readable safetensors file ({error})") from None
-
-
-def read_safetensors(path):
-    with opened(path) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
-def read_metadata(path):
-    """What a safetensors file says of itself; nothing for other files."""
-    if Path(path).suffix != ".safetensors":
-        return {}
-    with opened(path) as file:
-        return file.metadata() or {}
 
 
 def read_pickle(path):
@@ -93,10 +75,3 @@ def is_named_tensor(name, value):
 def as_array(tensor):
     tensor = tensor.detach()
     return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
-
-
-def write_safetensors(path, arrays, metadata=None):
-    # safetensors writes the memory as it lies: a transposed view would be stored wrongly.
-    laid_out = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    with write_atomically(Path(path)) as file:
-        file.write(save(laid_out, metadata=metadata))

@@ -2,8 +2,12 @@
 
 import numpy as np
 import torch
+from torch import nn
 
+from ms_biaten.spec.renaming import without_counters
 from ms_biaten.spec.weights import check_arrays, copied
+from torch_ref.extract import Extractor
+from torch_ref.runtime import device_of, half_precision, loss_scale
 
 
 def clip_gradients(gradients, limit):
@@ -13,32 +17,59 @@ def clip_gradients(gradients, limit):
     return [g * scale for g in gradients], length
 
 
+def grouped(trained, scale):
+    """The trained parameters by the share of the learning rate that they get; none is empty."""
+    parts = [
+        ({n: p for n, p in trained.items() if n.startswith("backbones.")}, scale),
+        ({n: p for n, p in trained.items() if not n.startswith("backbones.")}, 1.0),
+    ]
+    return [(part, share) for part, share in parts if part]
+
+
 EVALUATE_WITH = {"learned": 1.0, "one_hot": 0.0}
+OWN = ("model.", "backbones.", "momentum.")  # of a checkpoint's names, those that are loaded here
+
+
+class Backbones(nn.ModuleList):
+    """images (B,3,H,W) -> raw (B,N,R), where the backbones are trained, too: Eq. (18)'s theta_f."""
+
+    def forward(self, images):
+        with half_precision(images.device, self.precision):
+            features = [backbone(images) for backbone in self]
+        return torch.stack(features, 1).float()
 
 
 class Engine:
-    """A loss over a model, trained by SGD; backbones and classifiers stay frozen."""
+    """A loss over a model, trained by SGD; classifiers stay frozen, and backbones by default."""
 
     term = ""  # what a method's loss has beside the pseudo labels' and the IM term
 
-    def __init__(self, config, sizes, arrays, objective):
+    def __init__(self, config, sizes, arrays, objective, backbones=None):
         train = config.train
         self.config, self.sizes = config, sizes
-        self.device = torch.device("cuda" if config.run.device == "GPU" else "cpu")
+        self.device, self.see = device_of(config), None
+        if backbones:
+            objective.backbones = Backbones(backbones)
+            objective.backbones.precision = config.run.precision
+            self.see = Extractor(backbones, config)
         self.objective = objective.to(self.device)
         self.model = self.objective.model
         self.trained = {n: p for n, p in self.objective.named_parameters() if p.requires_grad}
+        settings = {"momentum": train.momentum, "weight_decay": train.weight_decay}
+        groups = grouped(self.trained, train.backbone_scale)
+        self.scales = [scale for _, scale in groups]
         self.optimizer = torch.optim.SGD(
-            self.trained.values(),
+            [{"params": list(part.values())} for part, _ in groups],
             lr=train.lr,
-            momentum=train.momentum,
-            weight_decay=train.weight_decay,
             nesterov=train.nesterov,
+            **settings,
         )
+        self.loss_scale = loss_scale(config.run.precision) if backbones else 1.0
         self.clip_norm = train.clip_norm or float("inf")
+        self.begin_epoch(0)
         self.evaluate_with = EVALUATE_WITH[config.profile.evaluate_with]
         self.clusters = (self.tensor(np.zeros(1, np.float32)),) * 3  # where labels come ready
-        self.load({f"model.{name}": array for name, array in arrays.items()})
+        self.load({f"model.{name}": array for name, array in arrays.items()} | self.seen_weights())
 
     # -- the target as a whole -----------------------------------------------------------------
 
@@ -47,6 +78,14 @@ class Engine:
         """Outputs of a chunk in evaluation mode, as tensors."""
         self.model.eval()
         return self.model(self.tensor(raw), self.evaluate_with)
+
+    def outputs(self, raw):
+        """The same, as arrays."""
+        return tuple(x.cpu().numpy() for x in self.predict(raw))
+
+    def extract(self, images):
+        """Features (B,N,R) of images under the backbones as they are now, as arrays."""
+        return self.see(images)
 
     def survey(self, bank, size, survey):
         """One pass over the target: its outputs to `survey`."""
@@ -69,12 +108,19 @@ class Engine:
 
     # -- one batch -----------------------------------------------------------------------------
 
+    def begin_epoch(self, epoch):
+        """Before its steps: what they draw depends on the seed and the epoch alone."""
+        torch.manual_seed(self.config.run.seed * 100_003 + epoch)  # timm's stochastic depth
+
     def update(self, raw, memory, lr, learned, *clusters):
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+        for group, scale in zip(self.optimizer.param_groups, self.scales, strict=True):
+            group["lr"] = lr * scale
         loss, parts = self.objective(raw, memory, learned, *clusters)
         parameters = list(self.trained.values())
-        gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
+        scaled = loss * self.loss_scale
+        gradients = torch.autograd.grad(scaled, parameters, materialize_grads=True)
+        if self.loss_scale != 1.0:
+            gradients = [gradient / self.loss_scale for gradient in gradients]
         clipped, length = clip_gradients(gradients, self.clip_norm)
         for parameter, gradient in zip(parameters, clipped, strict=True):
             parameter.grad = gradient
@@ -83,7 +129,7 @@ class Engine:
 
     def step(self, raw, memory, lr, learned):
         """One update; a flat record of its losses, weights and labels."""
-        self.model.train()
+        self.objective.train()
         loss, length, parts = self.update(
             self.tensor(raw), self.tensor(memory), lr, float(learned), *self.clusters
         )
@@ -106,9 +152,15 @@ class Engine:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
 
     def weights(self):
-        """The model's tensors by name; batch normalisation's counter is of no use."""
-        state = self.objective.state_dict()
-        return {name: t for name, t in state.items() if not name.endswith("num_batches_tracked")}
+        """The model's tensors by name, and those of backbones that are trained."""
+        return without_counters(self.objective.state_dict())
+
+    def seen_weights(self):
+        """The backbones' tensors, as they were given."""
+        named = self.weights().items()
+        return {
+            name: tensor.cpu().numpy() for name, tensor in named if name.startswith("backbones.")
+        }
 
     def momenta(self):
         """The optimiser's tensors by name."""
@@ -135,7 +187,7 @@ class Engine:
         tensors = self.weights()
         if any(name.startswith("momentum.") for name in arrays):
             tensors |= self.momenta()
-        own = {n: a for n, a in arrays.items() if n.startswith(("model.", "momentum."))}
+        own = {n: a for n, a in arrays.items() if n.startswith(OWN)}
         check_arrays(own, {n: tuple(t.shape) for n, t in tensors.items()}, "weights")
         for name, tensor in tensors.items():
             tensor.copy_(self.tensor(arrays[name]))

@@ -1,4 +1,4 @@
-"""Where PyTorch runs: device, threads, versions."""
+"""Where and how PyTorch runs: device, precision, versions. The one place that asks."""
 
 import torch
 
@@ -17,6 +17,20 @@ def prepare(config):
             f"{', '.join(available_devices())}"
         )
     torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def device_of(config):
+    return torch.device("cuda" if config.run.device == "GPU" else "cpu")
+
+
+def half_precision(device, precision):
+    """`fp16`: products and convolutions inside in half, what needs the range in single."""
+    return torch.autocast(device.type, torch.float16, enabled=precision == "fp16")
+
+
+def loss_scale(precision):
+    """Gradients below 6e-8 are zero in half precision: losses are scaled up, gradients down."""
+    return 1024.0 if precision == "fp16" else 1.0
 
 
 def versions():

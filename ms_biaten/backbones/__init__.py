@@ -2,6 +2,14 @@
 
 from ms_biaten.backbones.freezing import freeze, unfreeze
 from ms_biaten.backbones.registry import make_backbone, width_of
-from ms_biaten.backbones.weights import load_weights, save_weights
+from ms_biaten.backbones.weights import arrays_of, load_weights, save_weights
 
-__all__ = ["freeze", "load_weights", "make_backbone", "save_weights", "unfreeze", "width_of"]
+__all__ = [
+    "arrays_of",
+    "freeze",
+    "load_weights",
+    "make_backbone",
+    "save_weights",
+    "unfreeze",
+    "width_of",
+]

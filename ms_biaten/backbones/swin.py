@@ -1,13 +1,13 @@
 """Swin Transformer without its classifier, as timm computes and names it.
 
-Shapes: B images, H x W tokens of E channels, K windows of T tokens, A heads, R features. Stochastic
-depth is left out: features are those of evaluation, in training too.
+Shapes: B images, H x W tokens of E channels, K windows of T tokens, A heads, R features.
 """
 
 import mindspore as ms
 from mindspore import Parameter, Tensor, nn, ops
 from mindspore.common.initializer import TruncatedNormal, initializer
 
+from ms_biaten.backbones.stochastic_depth import DropPath, rates_of
 from ms_biaten.backbones.windows import cut, filled, join, relative_positions, roll, shift_mask
 from ms_biaten.spec.errors import UserError
 
@@ -98,6 +98,10 @@ class WindowAttention(nn.Cell):
         parts = self.qkv(windows).reshape(count, T, 3, self.heads, E // self.heads)
         parts = parts.transpose(2, 0, 3, 1, 4)  # (3,B*K,A,T,E/A)
         query, key, value = parts[0] * self.scale, parts[1], parts[2]
+        if T == 1:
+            # A token alone attends to itself. Not by a softmax: in pynative mode the gradient of
+            # one over a single number leaves those of later ones wrong.
+            return self.proj(value.reshape(count, T, E))
         scores = ops.matmul(query, key.swapaxes(-2, -1))
         # The small sum first: added to every image at once, instead of bias and mask in turn.
         scores = scores.reshape(-1, self.mask.shape[0], self.heads, T, T)
@@ -119,7 +123,7 @@ class Mlp(nn.Cell):
 class Block(nn.Cell):
     """Tokens (B,H,W,E) of the nominal size; an actual size beyond it is padded to whole windows."""
 
-    def __init__(self, width, heads, size, window, shifted, mlp_ratio):
+    def __init__(self, width, heads, size, window, shifted, mlp_ratio, drop_path):
         super().__init__()
         sides = list(zip(size, window, strict=True))
         self.shift = tuple(w // 2 if shifted and s > w else 0 for s, w in sides)
@@ -130,6 +134,8 @@ class Block(nn.Cell):
         self.attn = WindowAttention(width, heads, self.window, mask)
         self.norm2 = layer_norm(width)
         self.mlp = Mlp(width, int(width * mlp_ratio))
+        self.drop_path1 = DropPath(drop_path) if drop_path else None
+        self.drop_path2 = DropPath(drop_path) if drop_path else None
 
     def attend(self, tokens):
         _, H, W, _ = tokens.shape
@@ -143,18 +149,27 @@ class Block(nn.Cell):
         return roll(tokens, -down % H, -right % W)
 
     def construct(self, tokens):
-        tokens = tokens + self.attend(self.norm1(tokens))
-        return tokens + self.mlp(self.norm2(tokens))
+        branch = self.attend(self.norm1(tokens))
+        if self.training and self.drop_path1 is not None:
+            branch = self.drop_path1(branch)
+        tokens = tokens + branch
+        branch = self.mlp(self.norm2(tokens))
+        if self.training and self.drop_path2 is not None:
+            branch = self.drop_path2(branch)
+        return tokens + branch
 
 
 class Stage(nn.Cell):
     """Merges patches, but for the first stage, and applies its blocks, every second one shifted."""
 
-    def __init__(self, width, merging, depth, heads, size, window, mlp_ratio):
+    def __init__(self, width, merging, heads, size, window, mlp_ratio, drop_paths):
         super().__init__()
         self.downsample = PatchMerging(width // 2) if merging else None
         self.blocks = nn.CellList(
-            [Block(width, heads, size, window, i % 2 == 1, mlp_ratio) for i in range(depth)]
+            [
+                Block(width, heads, size, window, i % 2 == 1, mlp_ratio, drop_path)
+                for i, drop_path in enumerate(drop_paths)
+            ]
         )
 
     def construct(self, tokens):
@@ -177,6 +192,7 @@ class Swin(nn.Cell):
         window_size=7,
         patch_size=4,
         mlp_ratio=4.0,
+        drop_path_rate=0.1,
         absolute_position=False,
     ):
         super().__init__()
@@ -191,8 +207,9 @@ class Swin(nn.Cell):
         if min(sizes[-1]) < 1:
             least = patch_size * 2 ** stages[-1]
             raise UserError(f"image_size {image_size}: too small for Swin, at least {least}")
+        drops = rates_of(drop_path_rate, depths)
         layers = [
-            Stage(widths[i], i > 0, depths[i], num_heads[i], sizes[i], windows[i], mlp_ratio)
+            Stage(widths[i], i > 0, num_heads[i], sizes[i], windows[i], mlp_ratio, drops[i])
             for i in stages
         ]
         check_masks(layers, grid, image_size)

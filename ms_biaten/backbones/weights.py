@@ -5,19 +5,30 @@ from tempfile import TemporaryDirectory
 
 import mindspore as ms
 import numpy as np
-from safetensors.numpy import save
 
+from ms_biaten.backbones.stochastic_depth import is_drawn
 from ms_biaten.spec.backbone_files import check_model_name, metadata_of
 from ms_biaten.spec.console import say
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
 from ms_biaten.spec.renaming import to_timm
-from ms_biaten.spec.weights import check_arrays, read_safetensors, torch_name
+from ms_biaten.spec.weights import (
+    check_arrays,
+    read_safetensors,
+    torch_name,
+    write_safetensors,
+)
 
 
 def parameters_of(model):
     """The model's parameters by timm's names."""
-    return {torch_name(name): p for name, p in model.parameters_and_names()}
+    own = model.parameters_and_names()
+    return {torch_name(name): p for name, p in own if not is_drawn(name)}
+
+
+def arrays_of(model):
+    """Copies of all weights by timm's names."""
+    return {name: p.asnumpy().copy() for name, p in parameters_of(model).items()}
 
 
 def load_weights(model, path):
@@ -66,19 +77,18 @@ def read_ckpt(path):
     }, {}
 
 
-def write_safetensors(model, path):
-    arrays = {name: p.asnumpy() for name, p in parameters_of(model).items()}
-    with write_atomically(path) as file:
-        file.write(save(arrays, metadata=metadata_of(model.backbone_name)))
+def write_arrays(model, path):
+    write_safetensors(path, arrays_of(model), metadata_of(model.backbone_name))
 
 
 def write_ckpt(model, path):
     """MindSpore writes in place and read-only: written aside, the file then takes its name."""
-    named = [{"name": name, "data": p} for name, p in model.parameters_and_names()]
+    own = model.parameters_and_names()
+    named = [{"name": name, "data": p} for name, p in own if not is_drawn(name)]
     with TemporaryDirectory(dir=path.parent) as aside, write_atomically(path) as file:
         ms.save_checkpoint(named, str(Path(aside) / "weights.ckpt"), crc_check=True)
         file.write((Path(aside) / "weights.ckpt").read_bytes())
 
 
 READERS = {".safetensors": read_safetensors, ".ckpt": read_ckpt}
-WRITERS = {".safetensors": write_safetensors, ".ckpt": write_ckpt}
+WRITERS = {".safetensors": write_arrays, ".ckpt": write_ckpt}

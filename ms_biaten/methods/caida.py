@@ -23,8 +23,8 @@ class Consistent(Objective):
 class Caida(Plugged):
     term = "consistency"
 
-    def __init__(self, config, sizes, arrays):
-        super().__init__(config, sizes, arrays, Consistent(config, sizes))
+    def objective_of(self, config, sizes):
+        return Consistent(config, sizes)
 
     def relabel(self, bank, size, epoch):
         """Labels (M,) from the mixed outputs, features and backbone features of all samples."""

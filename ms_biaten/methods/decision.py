@@ -9,8 +9,8 @@ from ms_biaten.pseudo_label import centroids, empty_penalty, gram
 class Decision(Plugged):
     """Centroids of each source's hard labels; a step mixes them, and the features, with its w."""
 
-    def __init__(self, config, sizes, arrays, objective=None):
-        super().__init__(config, sizes, arrays, objective or MixedLabels(config, sizes))
+    def objective_of(self, config, sizes):
+        return MixedLabels(config, sizes)
 
     def relabel(self, bank, size, epoch):
         """Two rounds per source: soft centroids, labels, hard centroids; keeps the features."""

@@ -62,13 +62,14 @@ class Objective(nn.Cell):
 
     def __init__(self, config, sizes, model=Model):
         super().__init__()
+        self.backbones = nn.Identity()  # features are given, unless backbones are trained
         self.model = model(config, sizes)
         self.gamma, self.smoothing = config.loss.gamma, config.loss.label_smoothing
         self.epsilon = config.loss.epsilon
         self.scale = 0.0  # of the further term
 
     def construct(self, raw, memory, learned, mu, products, penalty):
-        phi, own, _, alpha, w, y = self.model(raw, learned)
+        phi, own, _, alpha, w, y = self.model(self.backbones(raw), learned)
         labels = self.label(memory, ops.stop_gradient(w), mu, products, penalty)
         ce = cross_entropy(y, labels, self.smoothing)
         im = im_loss(y, self.epsilon)
@@ -102,9 +103,9 @@ class MixedLabels(Objective):
 class Plugged(Engine):
     """The engine of these methods: `look` and `refine` are the rounds of SHOT's clustering."""
 
-    def __init__(self, config, sizes, arrays, objective):
+    def __init__(self, config, sizes, arrays, backbones=None):
         self.features = unit_features_with_one
-        super().__init__(config, sizes, arrays, objective)
+        super().__init__(config, sizes, arrays, self.objective_of(config, sizes), backbones)
 
     def look(self, bank, size):
         """One pass: features (M,N,K), soft centroids (N,C,K), predictions per class (N,C)."""

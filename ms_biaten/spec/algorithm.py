@@ -34,6 +34,12 @@ class Engine(Protocol):
     def step(self, raw: np.ndarray, memory: np.ndarray, lr: float, learned: bool) -> dict[str, Any]:
         """One update by Eq. (17); a flat record of losses, weights and labels."""
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Before the steps of an epoch."""
+
+    def extract(self, images: np.ndarray) -> np.ndarray:
+        """Images (B,3,H,W) under backbones that are trained, too: (B,N,R)."""
+
     def reestimate(self, bank: Bank, size: int) -> None:
         """Batch normalisation's statistics from the whole target; nothing is trained."""
 
@@ -61,10 +67,12 @@ def run(
     if folder.checkpoint().is_file():
         arrays, position = folder.load_checkpoint()
         engine.load(arrays)
+        bank.refresh(engine.extract)
         folder.rewind(position["epoch"])
         say(f"resumed after epoch {position['epoch']} of {epochs}")
     else:
         position = {"epoch": 0, "step": 0, "seed": config.run.seed, "best": None}
+        bank.refresh(engine.extract)
         survey = begin(engine, bank, folder, about)
         say(console.epoch_line(folder.lines[0], epochs))
 
@@ -86,6 +94,7 @@ def run(
     if config.run.select != "last" and epochs:
         arrays, position = folder.load_checkpoint("best")
         engine.load(arrays)
+        bank.refresh(engine.extract)
         survey = None
     if not epochs:
         folder.save_checkpoint(engine.state(), position)
@@ -143,15 +152,17 @@ def train_epoch(
     started = time.monotonic()
 
     memory = engine.relabel(bank, size, epoch)
+    engine.begin_epoch(epoch)
     labels = np.full(len(bank), -1, np.int64)  # -1: in no batch of this epoch
     sums: dict[str, float] = {}
     lr = train.lr
-    batches = epoch_batches(config.run.seed, epoch, len(bank), train.batch_size)
+    order = epoch_batches(config.run.seed, epoch, len(bank), train.batch_size)
+    batches = bank.batches(order, epoch)
     title = f"epoch {epoch + 1}/{train.epochs}"
     with tqdm(batches, title, per_epoch, leave=False, disable=None, dynamic_ncols=True) as bar:
-        for index, rows in enumerate(bar):
+        for index, (rows, seen) in enumerate(bar):
             lr = learning_rate(config, epoch * per_epoch + index, per_epoch)
-            record = engine.step(bank.rows(rows), memory[rows], lr, not one_hot)
+            record = engine.step(seen, memory[rows], lr, not one_hot)
             labels[rows] = record["labels"]
             terms = [term for term in TERMS if term in record]
             for term in terms:
@@ -159,6 +170,7 @@ def train_epoch(
                 sums[term] = sums.get(term, 0.0) + record[term]
             bar.set_postfix({t: f"{record[t]:.3f}" for t in terms[:-1]}, refresh=False)
 
+    bank.refresh(engine.extract)
     survey = take_survey(engine, bank, size)
     line = {
         "kind": "epoch",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,20 @@ class Bank:
     def rows(self, rows: np.ndarray) -> np.ndarray:
         return self.features[rows].astype(np.float32)
 
+    def batches(
+        self, rows: Iterable[np.ndarray], epoch: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """What an epoch's steps see of these rows, in their order."""
+        for batch in rows:
+            yield batch, self.rows(batch)
+
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The whole target in order, `size` samples at a time."""
         for start in range(0, len(self), size):
             yield self.features[start : start + size].astype(np.float32)
+
+    def refresh(self, extract: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Features of frozen backbones stay what they are; `image_bank` has others."""
 
 
 def save_bank(folder: Path, bank: Bank, views: Mapping[str, np.ndarray] | None = None) -> None:
@@ -60,6 +70,7 @@ def write_manifest(
     views: Iterable[str],
     origin: dict[str, Any],
     skipped: Sequence[str] = (),
+    models: Mapping[str, str] | None = None,
 ) -> None:
     """Written last: a folder without a manifest is no bank. `origin` says how it was made."""
     manifest = {
@@ -70,6 +81,7 @@ def write_manifest(
         "classes": bank.classes,
         "views": {view: digest(folder / f"{view}.npy") for view in views},
         "origin": origin,
+        "models": dict(models or {}),
         "skipped": list(skipped),
         "samples": bank.samples,
         "labels": None if bank.labels is None else bank.labels.tolist(),
@@ -198,7 +210,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     views = manifest.get("views")
     if not isinstance(views, dict) or not all(_is_view(*item) for item in views.items()):
         raise UserError(f"{path}: 'views' must give each of center, drawn its SHA-256, or null")
-    manifest.setdefault("origin", {})
+    for key in ("origin", "models"):
+        if not isinstance(manifest.setdefault(key, {}), dict):
+            raise UserError(f"{path}: '{key}' must be an object")
     labels = manifest.setdefault("labels", None)
     if labels is not None and not (
         isinstance(labels, list) and all(type(v) is int for v in labels)

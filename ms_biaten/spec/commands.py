@@ -8,13 +8,21 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 import ms_biaten
-from ms_biaten.spec import benchmark_lists, conversion, selection
+from ms_biaten.spec import (
+    benchmark_lists,
+    building,
+    conversion,
+    exporting,
+    extracting,
+    predicting,
+    pretraining,
+    selection,
+)
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
@@ -25,14 +33,10 @@ from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.training import config_of, train_command
 from ms_biaten.spec.weights import source_shapes, stack_sources
 
-Adder = Callable[[Any], None]
 
-
-def main(
-    program: str, backend: str, arguments: list[str] | None = None, more: Sequence[Adder] = ()
-) -> int:
+def main(program: str, backend: str, arguments: list[str] | None = None) -> int:
     """Runs one command; 0 done, 1 the run failed, 2 a mistake in the input, 130 interrupted."""
-    options = build_parser(program, more).parse_args(arguments)
+    options = build_parser(program).parse_args(arguments)
     return exit_code(program, lambda: options.command(options, backend, program))
 
 
@@ -52,15 +56,20 @@ def exit_code(program: str, action: Callable[[], object]) -> int:
     return 0
 
 
-def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentParser:
-    """The command table; `more` are functions that add commands of one framework alone."""
+def build_parser(program: str) -> argparse.ArgumentParser:
+    """The command table, in the order of a project: sources, bank, run, what comes of it."""
     parser = argparse.ArgumentParser(prog=program, description=ms_biaten.__doc__)
     parser.add_argument("--version", action="version", version=ms_biaten.__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    pretraining.add_to(commands)
+    extracting.add_to(commands)
 
     train = commands.add_parser("train", help="adapt the sources to an unlabelled target")
     add_config_options(train)
     train.add_argument("--device", help="CPU, GPU or Ascend (default: the config's)")
+    train.add_argument(
+        "--precision", help="fp32 or fp16, of backbones that are trained (default: the config's)"
+    )
     train.add_argument("--seed", type=int, help="of the attention's start and the shuffling")
     train.add_argument("--output", help="folder of the run (default: a new one below runs/)")
     train.add_argument(
@@ -79,6 +88,9 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
         "--no-report", dest="report", action="store_false", help="do not write report.html"
     )
     train.set_defaults(command=train_command)
+
+    predicting.add_to(commands)
+    exporting.add_to(commands)
 
     experiment = commands.add_parser("experiment", help="a grid of runs, and the paper's tables")
     experiments.add_options(experiment)
@@ -104,10 +116,10 @@ def build_parser(program: str, more: Sequence[Adder] = ()) -> argparse.ArgumentP
     conversion.add_options(convert)
     convert.set_defaults(command=conversion.convert_command)
 
+    building.add_to(commands)
+
     equations = commands.add_parser("equations", help="where each equation of the paper stands")
     equations.set_defaults(command=equations_command)
-    for add in more:
-        add(commands)
     return parser
 
 

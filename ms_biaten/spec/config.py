@@ -10,6 +10,9 @@ from ms_biaten.spec.profiles import Profile
 MethodName = Literal[
     "bi_aten", "aten", "uniform", "avg_ens", "bn_only", "shot", "decision", "caida", "date"
 ]
+DEVICES = ("CPU", "GPU", "Ascend")
+PRECISIONS = ("fp32", "fp16")
+MACHINE = ("device", "precision", "mode", "cpu_threads")  # of a run: where and how it computes
 Rule = Literal["last", "snd", "im", "entropy", "oracle"]
 
 
@@ -28,6 +31,10 @@ class Data:
     benchmark: str = "debug"
     bank: str = ""  # folder of the target's feature bank; may hold {target}; empty: made in memory
     sources: str = ""  # folder of the <domain>.safetensors heads; empty: heads/ in the bank
+    # What follows is read only where images are: train.trainable=backbone, predict, export.
+    models: str = ""  # folder of the sources' backbones; empty: where the bank says they were
+    images: str = ""  # folder that the bank's samples are in
+    workers: int = 2  # threads that decode images
 
 
 @dataclass(frozen=True)
@@ -68,18 +75,23 @@ class Train:
     warmup_epochs: int = 0  # linear warm-up of the cosine schedule
     lr_min: float = 0.0  # where the cosine schedule ends
     d_alter: int = 2  # alternate interval of Algorithm 1
+    # Eq. (18), for shot, decision, caida and date: theta_f, too, from images drawn anew each epoch.
+    trainable: Literal["bottleneck", "backbone"] = "bottleneck"
+    backbone_scale: float = 0.1  # of lr, for the backbones
 
 
 @dataclass(frozen=True)
 class Run:
     seed: int = 0
     device: str = "CPU"
+    precision: Literal["fp32", "fp16"] = "fp32"  # of the backbones; what is trained on stays fp32
     mode: Literal["graph", "pynative"] = "graph"  # MindSpore: compile the step, or run op by op
     cpu_threads: int = (
         1  # MindSpore, per kernel: 1 repeats to the last bit, 0 leaves it to MindSpore
     )
     output: str = ""  # empty: a new folder below runs/
     eval_batch: int = 512
+    image_batch: int = 64  # images at once through the backbones, outside of training
     checkpoint_seconds: float = 20.0  # at least, between two on disk; 0: one after every epoch
     select: Rule = "last"  # which epoch's weights the predictions come from
 

@@ -10,6 +10,7 @@ import importlib
 from pathlib import Path
 
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.image_options import add_backbone_set, set_options
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--absolute-position", action="store_true", help="a Swin with absolute_pos_embed"
     )
+    add_backbone_set(parser)
 
 
 def convert_command(options: argparse.Namespace, backend: str, program: str) -> None:
@@ -32,8 +34,8 @@ def convert_command(options: argparse.Namespace, backend: str, program: str) -> 
         Path(options.source),
         output,
         options.backbone,
+        **{"absolute_position": options.absolute_position, **set_options(options)},
         image_size=options.image_size,
-        absolute_position=options.absolute_position,
     )
     print(f"{options.backbone}: {options.source} -> {output}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,13 @@ class Plan:
     width: int
     dtype: str
     origin: dict[str, Any]  # backbones with their checksums, transform, seed
+    models: dict[str, str] = field(default_factory=dict)  # folders of the sources, from the bank
 
     def identity(self) -> dict[str, Any]:
-        """As JSON gives it back: lists for tuples."""
-        plain = json.loads(json.dumps(self.__dict__))
-        return dict(plain)
+        """As JSON gives it back, lists for tuples; where the sources lie decides no feature."""
+        plain: dict[str, Any] = json.loads(json.dumps(self.__dict__))
+        del plain["models"]
+        return plain
 
 
 def finished(bank: Path, plan: Plan) -> bool:
@@ -114,7 +116,7 @@ class Partial:
             labels=labels,
         )
         skipped = [plan.samples[row] for row in sorted(self.bad)]
-        write_manifest(self.folder, bank, plan.views, plan.origin, skipped)
+        write_manifest(self.folder, bank, plan.views, plan.origin, skipped, plan.models)
         (self.folder / "state.json").unlink()
         self.folder.rename(self.bank)
         return bank

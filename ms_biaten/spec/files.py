@@ -19,9 +19,7 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # mkstemp's 0600 would lock colleagues out
+        open_up(Path(temporary))  # mkstemp's 0600 would lock colleagues out
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -31,3 +29,10 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
         os.fsync(directory)  # the rename itself must survive a power cut
     finally:
         os.close(directory)
+
+
+def open_up(path: Path) -> None:
+    """The rights of an ordinary new file."""
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(0o666 & ~umask)

@@ -41,16 +41,22 @@ def read_image(path: Path) -> Image.Image:
         raise BadImageError(f"{path}: {error}") from None
 
 
+def center_pixels(image: Image.Image, transform: Transform) -> np.ndarray:
+    """The test transform, before it is normalised: (crop, crop, 3) bytes."""
+    margin = (transform.resize - transform.crop) // 2
+    return _cut(image, transform, margin, margin)
+
+
 def center_view(image: Image.Image, transform: Transform) -> np.ndarray:
     """The test transform: (3, crop, crop), normalised."""
-    margin = (transform.resize - transform.crop) // 2
-    return _cut(image, transform, margin, margin, False)
+    return normalised(center_pixels(image, transform))
 
 
 def drawn_view(image: Image.Image, transform: Transform, rng: np.random.Generator) -> np.ndarray:
     """The train transform: a random crop, flipped half of the time."""
     left, top = rng.integers(0, transform.resize - transform.crop + 1, size=2)
-    return _cut(image, transform, int(left), int(top), bool(rng.random() < 0.5))
+    pixels = _cut(image, transform, int(left), int(top))
+    return normalised(pixels[:, ::-1] if rng.random() < 0.5 else pixels)
 
 
 def view_of(
@@ -62,11 +68,13 @@ def view_of(
     return drawn_view(image, transform, np.random.default_rng([seed, index]))
 
 
-def _cut(
-    image: Image.Image, transform: Transform, left: int, top: int, flipped: bool
-) -> np.ndarray:
+def normalised(pixels: np.ndarray) -> np.ndarray:
+    """Bytes (..., H, W, 3) -> (..., 3, H, W) around 0, as backbones were trained."""
+    values = (pixels.astype(np.float32) / 255 - MEAN) / STD
+    return np.ascontiguousarray(np.moveaxis(values, -1, -3))
+
+
+def _cut(image: Image.Image, transform: Transform, left: int, top: int) -> np.ndarray:
     square = image.resize((transform.resize, transform.resize), Image.Resampling.BILINEAR)
     square = square.crop((left, top, left + transform.crop, top + transform.crop))
-    pixels = np.asarray(square, np.float32) / 255
-    pixels = pixels[:, ::-1] if flipped else pixels
-    return np.ascontiguousarray(((pixels - MEAN) / STD).transpose(2, 0, 1))
+    return np.asarray(square)

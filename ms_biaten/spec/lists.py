@@ -60,6 +60,15 @@ def read_list(path: Path, root: Path, classes: Sequence[str] | None = None) -> I
     return ImageList(root, names, labels if labelled else None)
 
 
+def listed(names: Sequence[str], root: Path, where: str) -> ImageList:
+    """Images by their names below a folder; every one must be there."""
+    for name in names:
+        _check_inside(name, root, where)
+        if not (root / name).is_file():
+            raise UserError(f"{where}: no image at {root / name}; is the folder right?")
+    return ImageList(root, tuple(names))
+
+
 def write_list(path: Path, images: ImageList) -> None:
     lines = list(images.names)
     if images.labels is not None:

@@ -246,15 +246,17 @@ POSITIVE = {
     "attention": ("heads", "width", "temperature"),
     "loss": ("epsilon",),
     "train": ("epochs", "batch_size", "lr", "d_alter"),
-    "run": ("eval_batch",),
+    "run": ("eval_batch", "image_batch"),
 }
 NOT_NEGATIVE = {
+    "data": ("workers",),
     "model": ("raw_width", "width"),
     "attention": ("init_std",),
     "loss": ("lambda_intra", "gamma", "label_smoothing", "consistency", "diversity"),
-    "train": ("momentum", "weight_decay", "clip_norm", "warmup_epochs", "lr_min"),
+    "train": ("momentum", "weight_decay", "clip_norm", "warmup_epochs", "lr_min", "backbone_scale"),
     "run": ("seed", "cpu_threads", "checkpoint_seconds"),
 }
+END_TO_END = ("shot", "decision", "caida", "date")
 BELOW_ONE = {"loss": ("label_smoothing",), "train": ("momentum",)}
 
 
@@ -276,6 +278,11 @@ def _check(config: Config) -> None:
         raise UserError(
             f"train.warmup_epochs: must be below train.epochs ({config.train.epochs}), "
             f"found {config.train.warmup_epochs}"
+        )
+    if config.train.trainable == "backbone" and config.method.name not in END_TO_END:
+        raise UserError(
+            f"train.trainable: backbone is for {', '.join(END_TO_END)} (Eq. 18); "
+            f"{config.method.name} keeps backbones frozen (Eq. 17)"
         )
     if config.train.nesterov and config.train.momentum == 0:
         raise UserError("train.nesterov: needs train.momentum above 0")

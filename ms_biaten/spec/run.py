@@ -17,9 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.config import Config
@@ -28,12 +26,15 @@ from ms_biaten.spec.files import write_atomically
 from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import differences, dump, from_tree, read_yaml
 from ms_biaten.spec.metrics import Survey
-from ms_biaten.spec.weights import Arrays
+from ms_biaten.spec.weights import Arrays, write_safetensors
 
 CHECKPOINT_FORMAT = "1"
 
 # Where a run happens, and how often it is saved, does not change what it computes.
-PLACE = ("run.output", "run.device", "run.checkpoint_seconds")
+PLACE = (
+    *("run.output", "run.device", "run.checkpoint_seconds", "run.image_batch"),
+    *("data.models", "data.images", "data.workers"),
+)
 
 
 class RunFolder:
@@ -101,8 +102,7 @@ class RunFolder:
 
     def save_checkpoint(self, arrays: Arrays, position: dict[str, Any], name: str = "last") -> None:
         metadata = {"format": CHECKPOINT_FORMAT, "position": json.dumps(position)}
-        with write_atomically(self.checkpoint(name)) as file:
-            file.write(save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, metadata))
+        write_safetensors(self.checkpoint(name), arrays, metadata)
 
     def keep(self, arrays: Arrays, position: dict[str, Any]) -> None:
         """The state after an epoch: to disk where the one there is old enough, or by `flush`."""

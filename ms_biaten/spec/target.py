@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from ms_biaten.spec.bank import Bank, check_bank, check_labels, load_bank, read_
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.debug import debug_bank, debug_source
+from ms_biaten.spec.described import Description
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.image_bank import ImageBank
 from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.weights import Arrays, load_heads
 
@@ -23,6 +26,13 @@ class Target:
     bank: Bank
     heads: list[Arrays]
     sizes: Sizes
+    described: Description
+
+    def backbones(self, config: Config, framework: Any) -> list[Any] | None:
+        """To be trained, too; None where their features are all that is used."""
+        if config.train.trainable == "bottleneck":
+            return None
+        return self.described.open_backbones(framework, config.data.models)
 
 
 def open_target(config: Config) -> Target:
@@ -30,8 +40,10 @@ def open_target(config: Config) -> Target:
     folder = bank_folder(config)
     if folder:
         bank, where = load_bank(folder, config.profile.view), str(folder)
+        described = Description.of_bank(folder)
     else:
         bank, where = debug_bank(config.target, config.profile.view), "the debug benchmark"
+        described = Description(bank.domains, bank.classes, {}, {}, Path())
     check_bank(bank, config, bench.class_count or len(bank.classes), where)
 
     sizes = Sizes.of(config, len(bank.domains), len(bank.classes))
@@ -41,7 +53,24 @@ def open_target(config: Config) -> Target:
         heads = load_heads(place, bank.domains, bank.classes, sizes.raw, sizes.width)
     else:
         heads = [debug_source(domain) for domain in bank.domains]
-    return Target(bank, heads, replace(sizes, width=len(heads[0]["bottleneck.bias"])))
+    if config.train.trainable == "backbone":
+        bank = image_bank(bank, described, config, where)
+    sizes = replace(sizes, width=len(heads[0]["bottleneck.bias"]))
+    return Target(bank, heads, sizes, described)
+
+
+def image_bank(bank: Bank, described: Description, config: Config, where: str) -> Bank:
+    """The bank's samples as images, for backbones that change."""
+    described.check_images(where)
+    if not config.data.images:
+        raise UserError(
+            "data.images: not set; train.trainable=backbone needs the folder that the bank's "
+            "samples are in"
+        )
+    root = folder_of(config.data.images, config)
+    assert root is not None
+    seed, workers, size = config.run.seed, config.data.workers, config.run.image_batch
+    return ImageBank.of(bank, root, described.transform, seed, workers, size)
 
 
 def open_names(config: Config) -> Bank:

@@ -32,7 +32,8 @@ COMPARED: tuple[MethodName, ...] = ("bn_only", "uniform", "aten", "bi_aten")
 
 
 def config_of(options: argparse.Namespace) -> Config:
-    places = {f"run.{key}": getattr(options, key, None) for key in ("device", "seed", "output")}
+    given = ("device", "precision", "seed", "output")
+    places = {f"run.{key}": getattr(options, key, None) for key in given}
     return load_config(
         options.config or "emoji",
         target=options.target,
@@ -141,8 +142,10 @@ def train(
 ) -> RunFolder:
     """One run to its end, in a new folder or in the one to go on with."""
     arrays = {**stack_sources(target.heads), **initial_arrays(config, target.sizes)}
-    engine = framework.make_engine(config, target.sizes, arrays)
+    backbones = target.backbones(config, framework)
+    engine = framework.make_engine(config, target.sizes, arrays, backbones)
     folder = folder or RunFolder.create(config)
+    target.described.save(folder.path)
     about = {
         "versions": {
             "ms_biaten": ms_biaten.__version__,
@@ -172,7 +175,8 @@ def open_for_resume(options: argparse.Namespace) -> RunFolder:
         raise UserError("--resume: name the run, --resume RUN, or pass its --output")
     given = (options.config, options.target, options.method, options.profile, options.seed)
     config = None
-    if options.set or options.device or any(value is not None for value in given):
+    places = (options.device, options.precision)
+    if options.set or any(value is not None for value in (*given, *places)):
         config = config_of(options)
     return RunFolder.reopen(Path(place), config)
 

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.files import write_atomically
 from ms_biaten.spec.orders import first_difference, order_of
 
 Arrays = dict[str, np.ndarray]
@@ -79,6 +81,26 @@ def read_safetensors(path: Path) -> tuple[Arrays, dict[str, str]]:
             return arrays, file.metadata() or {}
     except (OSError, SafetensorError, TypeError) as error:  # TypeError: NumPy has no bfloat16
         raise UserError(f"{path}: not a readable safetensors file ({error})") from None
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """What a safetensors file says of itself; nothing for other files."""
+    if path.suffix != ".safetensors":
+        return {}
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: not a readable safetensors file ({error})") from None
+
+
+def write_safetensors(
+    path: Path, arrays: Mapping[str, np.ndarray], metadata: dict[str, str] | None = None
+) -> None:
+    # safetensors writes the memory as it lies: a transposed view would be stored wrongly.
+    laid_out = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    with write_atomically(path) as file:
+        file.write(save(laid_out, metadata=metadata))
 
 
 def check_stored_classes(

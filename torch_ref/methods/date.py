@@ -26,10 +26,12 @@ class Diverse(MixedLabels):
 class Date(Decision):
     term = "diversity"
 
-    def __init__(self, config, sizes, arrays):
-        objective = Diverse if config.method.weights == "native" else MixedLabels
-        super().__init__(config, sizes, arrays, objective(config, sizes))
+    def __init__(self, config, sizes, arrays, backbones=None):
+        super().__init__(config, sizes, arrays, backbones)
         self.features = unit_features
+
+    def objective_of(self, config, sizes):
+        return (Diverse if config.method.weights == "native" else MixedLabels)(config, sizes)
 
     @torch.no_grad()
     def survey(self, bank, size, survey):

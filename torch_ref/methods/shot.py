@@ -22,7 +22,7 @@ class EachSource(Objective):
         super().__init__(config, sizes, AveragedModel)
 
     def forward(self, raw, memory, learned, mu, products, penalty):
-        _, own, _, alpha, w, y = self.model(raw, learned)
+        _, own, _, alpha, w, y = self.model(self.backbones(raw), learned)
         B, N, C = own.shape
         # The mean over all B*N outputs, N times: the sum of the sources' means.
         ce = N * cross_entropy(own.reshape(B * N, C), memory.reshape(B * N), self.smoothing)
@@ -32,8 +32,8 @@ class EachSource(Objective):
 
 
 class Shot(Plugged):
-    def __init__(self, config, sizes, arrays):
-        super().__init__(config, sizes, arrays, EachSource(config, sizes))
+    def objective_of(self, config, sizes):
+        return EachSource(config, sizes)
 
     def relabel(self, bank, size, epoch):
         """Labels (M,N), each source's own."""

@@ -56,6 +56,12 @@ EXPERIMENTS = {
         by_target("table4", sources=False),
         targets={"domainnet": ("clipart", "infograph", "sketch")},
     ),
+    "end_to_end": Experiment(
+        "DECISION + ATEN with trained backbones; needs data.images and data.models",
+        methods.END_TO_END,
+        by_target(),
+        seeds=1,
+    ),
     "fig7": Experiment(
         "lambda x gamma",
         methods.SWEEP,

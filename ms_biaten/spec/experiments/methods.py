@@ -34,6 +34,17 @@ DECISION, CAIDA, DATE = (_with_each_weights(name) for name in ("decision", "caid
 PLUGGED = (*DECISION, *CAIDA, *DATE)
 
 
+# Eq. (18) as the methods were published, backbones trained, too, against the same on features.
+END_TO_END = (
+    Row(DECISION[2].title, DECISION[2].settings),
+    Row(
+        f"{DECISION[2].title}, end to end",
+        (*DECISION[2].settings, ("train.trainable", "backbone")),
+        DECISION[2].title,
+    ),
+)
+
+
 def _ablation(title: str, *settings: tuple[str, object], method: str = "bi_aten") -> Row:
     return Row(title, (("method.name", method), *settings), BI_ATEN.title)
 

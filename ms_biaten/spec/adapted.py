@@ -1,0 +1,78 @@
+"""A finished run, opened to be used: its engine, and the backbones that see images for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ms_biaten.spec.config import MACHINE, Config
+from ms_biaten.spec.described import Description
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.loading import from_tree, read_yaml
+from ms_biaten.spec.metrics import softmax
+from ms_biaten.spec.run import RunFolder
+from ms_biaten.spec.shapes import Sizes
+
+
+@dataclass(frozen=True)
+class Adapted:
+    config: Config
+    described: Description
+    engine: Any  # of one framework
+    backbones: list[Any]  # empty where features are given
+
+    @property
+    def learned(self) -> float:
+        """1.0 where the outputs are assembled with the learned alpha, 0.0 where it is one-hot."""
+        return float(self.engine.evaluate_with)
+
+    def predict(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """raw (B,N,R) -> probabilities (B,C), beta (B,N), alpha (B,N,N) as it is used."""
+        _, _, _, alpha, beta, y = self.engine.outputs(raw)
+        own = np.eye(alpha.shape[1], dtype=alpha.dtype)
+        used = self.learned * alpha + (1 - self.learned) * own
+        return softmax(y.astype(np.float64)).astype(np.float32), beta, used
+
+
+def open_run(run: Path, framework: Any, place: Config, images: bool, models: str = "") -> Adapted:
+    """The selected weights of a run; `place` says where it computes."""
+    folder = folder_of(run)
+    config = folder.config
+    asked = {name: getattr(place.run, name) for name in MACHINE}
+    config = replace(config, run=replace(config.run, **asked))
+    arrays, _ = folder.load_checkpoint("last" if config.run.select == "last" else "best")
+    described = Description.of_run(run)
+    end_to_end = config.train.trainable == "backbone"
+    if images:
+        described.check_images(str(run))
+    backbones: list[Any] = []
+    if end_to_end:
+        backbones = described.new_backbones(framework)
+    elif images:
+        backbones = described.open_backbones(framework, models or config.data.models)
+    start = {n.removeprefix("model."): a for n, a in arrays.items() if n.startswith("model.")}
+    sizes = sizes_of(start, config, run)
+    engine = framework.make_engine(config, sizes, start, backbones if end_to_end else None)
+    engine.load({n: a for n, a in arrays.items() if not n.startswith("momentum.")})
+    return Adapted(config, described, engine, backbones)
+
+
+def folder_of(run: Path) -> RunFolder:
+    if not (run / "config.yaml").is_file():
+        raise UserError(f"{run}: holds no run (config.yaml is missing)")
+    folder = RunFolder(run, from_tree(read_yaml(run / "config.yaml"), str(run / "config.yaml")))
+    if not folder.checkpoint().is_file():
+        raise UserError(f"{run}: has no weights yet; `train --resume {run}` goes on with it")
+    return folder
+
+
+def sizes_of(arrays: dict[str, np.ndarray], config: Config, run: Path) -> Sizes:
+    try:
+        N, R, D = arrays["bottlenecks.weight"].shape
+        C = arrays["classifiers.bias"].shape[1]
+    except (KeyError, ValueError, IndexError):
+        raise UserError(f"{run}: its checkpoint holds no adapted model") from None
+    return Sizes(N, C, R, D, config.attention.heads, config.attention.width)

@@ -1,0 +1,112 @@
+"""What a run knows of its images: sources, classes, backbones and how images are cut.
+
+`model.json` in the run's folder; the bank's manifest said it first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ms_biaten.spec.bank import read_manifest
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.images import Transform
+from ms_biaten.spec.sources import find_source, weights_digest
+
+FILE = "model.json"
+FORMAT = "ms_biaten.model"
+
+
+@dataclass(frozen=True)
+class Description:
+    domains: tuple[str, ...]
+    classes: tuple[str, ...]
+    origin: dict[str, Any]  # of the bank: empty where no backbone made its features
+    models: dict[str, str]  # folders of the sources, seen from `base`
+    base: Path
+
+    @classmethod
+    def of_bank(cls, folder: Path) -> Description:
+        manifest = read_manifest(folder)
+        domains, classes = tuple(manifest["domains"]), tuple(manifest["classes"])
+        return cls(domains, classes, manifest["origin"], manifest["models"], folder)
+
+    @classmethod
+    def of_run(cls, run: Path) -> Description:
+        path = run / FILE
+        try:
+            tree = json.loads(path.read_text(encoding="utf-8"))
+            if tree["format"] != FORMAT:
+                raise UserError(f"{path}: not the description of a model")
+            domains, classes = tuple(tree["domains"]), tuple(tree["classes"])
+            return cls(domains, classes, dict(tree["origin"]), dict(tree["models"]), run)
+        except OSError as error:
+            raise UserError(
+                f"{path}: cannot be read ({error.strerror}); `train --resume {run}` writes it anew"
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: not readable ({error!r}); delete it and resume") from None
+
+    def save(self, run: Path) -> None:
+        places = {
+            name: Path(os.path.relpath(self.base / folder, run)).as_posix()
+            for name, folder in self.models.items()
+        }
+        tree = {
+            "format": FORMAT,
+            "domains": self.domains,
+            "classes": self.classes,
+            "origin": self.origin,
+            "models": places,
+        }
+        with write_atomically(run / FILE) as file:
+            file.write(json.dumps(tree, indent=1).encode())
+
+    # -- how images are seen -------------------------------------------------------------------
+
+    def check_images(self, where: str) -> None:
+        missing = [k for k in ("backbone", "transform", "weights") if k not in self.origin]
+        if missing:
+            raise UserError(
+                f"{where}: its features were not made from images by `extract` "
+                f"({', '.join(missing)} unknown), so there is no backbone to see images with"
+            )
+
+    @property
+    def transform(self) -> Transform:
+        cut = self.origin["transform"]
+        return Transform(int(cut["resize"]), int(cut["crop"]))
+
+    def new_backbones(self, framework: Any) -> list[Any]:
+        """The architecture of every source, its weights not loaded: a checkpoint has them."""
+        name, options = self.origin["backbone"], self.origin.get("backbone_options", {})
+        return [framework.make_backbone(name, **options) for _ in self.domains]
+
+    def open_backbones(self, framework: Any, models: str = "") -> list[Any]:
+        """The sources' backbones from their files, the very ones that made the features."""
+        name, options = self.origin["backbone"], self.origin.get("backbone_options", {})
+        opened = []
+        for domain in self.domains:
+            file, *_ = find_source(self.place_of(domain, models), domain)
+            backbone = framework.open_backbone(file, name, **options)
+            if weights_digest(framework.arrays_of(backbone)) != self.origin["weights"][domain]:
+                raise UserError(
+                    f"{file}: not the weights that the bank's features of '{domain}' were made "
+                    "with; name the folder that has them (data.models, or --models)"
+                )
+            opened.append(backbone)
+        return opened
+
+    def place_of(self, domain: str, models: str) -> Path:
+        if models:
+            return Path(models).expanduser()
+        if domain not in self.models:
+            raise UserError(
+                f"where the backbone of source '{domain}' lies is not known; name the folder of "
+                "<domain>.backbone.safetensors: data.models, or --models"
+            )
+        return self.base / self.models[domain]
