@@ -120,7 +120,7 @@ def test_nothing_is_overwritten(at, tmp_path, capsys):
 
 def test_backbones_must_be_the_banks(at, tmp_path, capsys):
     """Other weights of the same architecture would give confident nonsense."""
-    thin_sources(tmp_path / "other")
+    thin_sources(tmp_path / "other", first=7)
     command = ["predict", "run", "clay", *OPS, "--output", str(tmp_path / "p")]
     assert ms_main([*command, "--models", str(tmp_path / "other")]) == 2
     assert "not the weights that the bank's features" in capsys.readouterr().err

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import torch
+
 from ms_biaten.cli import main as ms_main
 from ms_biaten.spec.pretraining import initial_heads
 from tests.pictures import CLASSES, draw_class
@@ -18,8 +20,9 @@ for option, value in THIN.items():
 OPS = ["--mode", "pynative"]
 
 
-def thin_sources(folder):
-    for seed, domain in enumerate(("ink", "chalk")):
+def thin_sources(folder, first=0):
+    for seed, domain in enumerate(("ink", "chalk"), first):
+        torch.manual_seed(seed)
         backbone, heads = make_backbone("resnet50", **THIN), initial_heads(128, 16, 3, seed)
         save_source(folder, domain, "resnet50", backbone, heads, CLASSES)
 

@@ -169,6 +169,6 @@ def predict_command(options: argparse.Namespace, backend: str, program: str) -> 
     count = write(predictions(adapted, see, paths, options), options.output, domains)
     seconds = time.monotonic() - started
     console.say(
-        f"{count} images in {seconds:.1f} s ({count / seconds:.1f} a second, decoding included); "
-        f"{options.output}.csv, {options.output}.jsonl"
+        f"{count} images in {seconds:.1f} s ({count / seconds:.1f} a second, decoding and, in "
+        f"MindSpore, compiling included); {options.output}.csv, {options.output}.jsonl"
     )

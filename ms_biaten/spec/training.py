@@ -83,6 +83,7 @@ def controls_of(config: Config, place: Path) -> dict[MethodName, Config]:
         method: replace(
             config,
             method=replace(config.method, name=method),
+            train=replace(config.train, trainable="bottleneck"),  # Eq. (17): on features
             run=replace(config.run, output=str(place / "controls" / method)),
         )
         for method in COMPARED
