@@ -6,18 +6,21 @@ from mindspore import Tensor, nn, ops
 
 from ms_biaten.backbones.stochastic_depth import draw_depth, is_drawn
 from ms_biaten.extract import Extractor
-from ms_biaten.optimizers import Sgd
+from ms_biaten.optimizers import EACH, Sgd, times
 from ms_biaten.runtime import compiled, half_precision, loss_scale
 from ms_biaten.spec.weights import check_arrays, copied, torch_name
 
 
 def clip_gradients(gradients, limit):
     """Scales all gradients to a joint length of at most `limit`; returns them and the length."""
-    # As products: MindSpore sums millions of numbers several times slower than it multiplies them.
-    squared = [ops.matmul(g.reshape(1, -1), g.reshape(-1, 1)) for g in gradients]
-    length = ops.sqrt(ops.cat(squared).sum())
+    length = ops.sqrt(ops.cat(EACH(squared, gradients)).sum())
     scale = ops.minimum(limit / (length + 1e-6), 1.0)
-    return [g * scale for g in gradients], length
+    return EACH(ops.partial(times, scale), gradients), length
+
+
+def squared(x):
+    """|x|^2 as a product: MindSpore sums millions of numbers several times slower."""
+    return ops.matmul(x.reshape(1, -1), x.reshape(-1, 1))
 
 
 def grouped(trained, scale):
@@ -207,7 +210,7 @@ def update_of(objective, groups, clip_norm, loss_scale):
     def update(raw, memory, lr, learned, mu, products, penalty):
         (_, (loss, parts)), gradients = differentiate(raw, memory, learned, mu, products, penalty)
         if loss_scale != 1.0:
-            gradients = [gradient / loss_scale for gradient in gradients]
+            gradients = EACH(ops.partial(times, 1 / loss_scale), gradients)
         clipped, length = clip_gradients(gradients, clip_norm)
         for step, share, first, last in steps:
             step(clipped[first:last], lr * share)

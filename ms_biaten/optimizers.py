@@ -1,7 +1,15 @@
 """PyTorch's SGD and AdamW in MindSpore: one group of parameters, a learning rate for every step."""
 
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
 from mindspore import dtype as mstype
+
+# A function over every tensor of a tuple. Not a comprehension: compiled, one recurses for each of
+# them, and a few backbones have more than the 1000 that MindSpore allows.
+EACH = ops.HyperMap()
+
+
+def times(factor, x):
+    return x * factor
 
 
 class Sgd:
@@ -48,15 +56,15 @@ class AdamW:
 
     def __init__(self, parameters, weight_decay, betas=(0.9, 0.999), epsilon=1e-8):
         self.parameters = list(parameters)
-        kept = {
-            kind: [Parameter(ops.zeros_like(p), f"{kind}.{p.name}") for p in self.parameters]
-            for kind in ("mean", "square")
+        self.kept = {
+            kind: ParameterTuple(Parameter(start(p), f"{kind}.{p.name}") for p in self.parameters)
+            for kind, start in (
+                ("mean", ops.zeros_like),
+                ("square", ops.zeros_like),
+                ("step", zero),
+            )
         }
-        kept["step"] = [
-            Parameter(Tensor(0.0, mstype.float32), f"step.{p.name}") for p in self.parameters
-        ]
-        self.kept = kept
-        self.step = adamw_step(self.parameters, kept, weight_decay, betas, epsilon)
+        self.step = adamw_step(self.parameters, self.kept, weight_decay, betas, epsilon)
 
     def state(self):
         """(kind, parameter, tensor) of everything that is kept."""
@@ -67,22 +75,28 @@ class AdamW:
         ]
 
 
+def zero(_):
+    return Tensor(0.0, mstype.float32)
+
+
 def adamw_step(parameters, kept, weight_decay, betas, epsilon):
     first, second = betas
+    trained = ParameterTuple(parameters)
     means, squares, steps = kept["mean"], kept["square"], kept["step"]
-    count = len(parameters)
+
+    def update(lr, parameter, mean, square, step, gradient):
+        t = step + 1.0
+        m = first * mean + (1 - first) * gradient
+        v = second * square + (1 - second) * ops.square(gradient)
+        length = ops.sqrt(v) / ops.sqrt(1 - ops.pow(second, t)) + epsilon
+        moved = m / length * (lr / (1 - ops.pow(first, t)))
+        ops.assign(parameter, parameter * (1 - lr * weight_decay) - moved)
+        ops.assign(mean, m)
+        ops.assign(square, v)
+        ops.assign(step, t)
+        return True
 
     def step(gradients, lr):
-        for i in range(count):
-            gradient = gradients[i]
-            t = steps[i] + 1.0
-            mean = first * means[i] + (1 - first) * gradient
-            square = second * squares[i] + (1 - second) * ops.square(gradient)
-            length = ops.sqrt(square) / ops.sqrt(1 - ops.pow(second, t)) + epsilon
-            moved = mean / length * (lr / (1 - ops.pow(first, t)))
-            ops.assign(parameters[i], parameters[i] * (1 - lr * weight_decay) - moved)
-            ops.assign(means[i], mean)
-            ops.assign(squares[i], square)
-            ops.assign(steps[i], t)
+        EACH(ops.partial(update, lr), trained, means, squares, steps, tuple(gradients))
 
     return step

@@ -12,13 +12,13 @@ if __name__ == "__main__":  # run as a file, Python puts this folder first
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, nn
+from mindspore import Tensor, nn, ops
 
 from ms_biaten.backbones import make_backbone, width_of
 from ms_biaten.backbones.stochastic_depth import draw_depth, is_drawn
 from ms_biaten.heads import WeightNormLinear
 from ms_biaten.losses import cross_entropy
-from ms_biaten.optimizers import AdamW, Sgd
+from ms_biaten.optimizers import EACH, AdamW, Sgd, times
 from ms_biaten.runtime import compiled, half_precision, loss_scale
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.weights import check_arrays, torch_name
@@ -157,7 +157,7 @@ def update_of(objective, optimizers, scale):
     def update(images, labels, backbone_lr, heads_lr):
         loss, gradients = differentiate(images, labels)
         if scale != 1.0:
-            gradients = [gradient / scale for gradient in gradients]
+            gradients = EACH(ops.partial(times, 1 / scale), gradients)
         step_backbone(gradients[:count], backbone_lr)
         step_heads(gradients[count:], heads_lr)
         return loss

@@ -14,8 +14,8 @@ from ms_biaten.spec.bank import load_bank
 from ms_biaten.spec.config import Config, Run
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
-from ms_biaten.spec.pretraining import initial_heads
 from ms_biaten.spec.schedules import epoch_batches
+from ms_biaten.spec.source_training import initial_heads
 from ms_biaten.spec.target import open_target
 from ms_biaten.spec.weights import stack_sources
 from parity_tests.backbones import LITE0, THIN

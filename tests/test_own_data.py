@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ms_biaten.cli import main as ms_main
-from ms_biaten.spec import extracting, pretraining
+from ms_biaten.spec import extracting, source_training
 from ms_biaten.spec.bank import load_bank
 from ms_biaten.spec.config import Config, Run
 from ms_biaten.spec.images import Transform, center_view, read_image
@@ -90,14 +90,14 @@ def test_a_source_is_trained_and_recorded(at, capsys):
 
 
 def test_heads_of_all_sources_start_alike():
-    one, other = (pretraining.initial_heads(96, 16, 3, seed=0) for _ in range(2))
+    one, other = (source_training.initial_heads(96, 16, 3, seed=0) for _ in range(2))
     assert all((one[name] == other[name]).all() for name in one)
-    assert (one["fc.weight_v"] != pretraining.initial_heads(96, 16, 3, 1)["fc.weight_v"]).any()
+    assert (one["fc.weight_v"] != source_training.initial_heads(96, 16, 3, 1)["fc.weight_v"]).any()
 
 
 def test_a_stopped_pretraining_goes_on(at, tmp_path, monkeypatch):
     """Stopped after its first epoch and started again, it ends with the unbroken run's weights."""
-    original, calls = pretraining.train_epoch, iter(range(10))
+    original, calls = source_training.train_epoch, iter(range(10))
 
     def stop(*arguments):
         if next(calls) == 1:
@@ -105,7 +105,7 @@ def test_a_stopped_pretraining_goes_on(at, tmp_path, monkeypatch):
         return original(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pretraining, "train_epoch", stop)
+        patch.setattr(source_training, "train_epoch", stop)
         assert pretrain(at, "ink", "--output", str(tmp_path / "again")) == 130
     assert pretrain(at, "ink", "--output", str(tmp_path / "again")) == 0
     whole, again = weights_of(at, "sources"), weights_of(at, tmp_path / "again")
@@ -118,14 +118,14 @@ def test_a_training_with_other_settings_is_not_gone_on_with(at, tmp_path, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(pretraining, "accuracy_of", stop)
+        patch.setattr(source_training, "accuracy_of", stop)
         assert pretrain(at, "ink", "--output", str(tmp_path)) == 130
     assert not list(tmp_path.iterdir())  # no epoch was whole
     state = tmp_path / "ink.state.safetensors"
     state.write_bytes(b"half a file")
     assert pretrain(at, "ink", "--output", str(tmp_path)) == 2
     assert "not a readable safetensors file" in capsys.readouterr().err
-    pretraining.write_state(state, {"lr": "other"}, [], {}, {"a": np.zeros(1)})
+    source_training.write_state(state, {"lr": "other"}, [], {}, {"a": np.zeros(1)})
     assert pretrain(at, "ink", "--output", str(tmp_path)) == 2
     assert "left by a training with other settings" in capsys.readouterr().err
 
@@ -138,7 +138,7 @@ def test_the_best_epoch_is_what_is_saved(at, tmp_path, monkeypatch):
         seen.append(trainer.weights()["fc.bias"])
         return [90.0, 50.0][len(seen) - 1]
 
-    monkeypatch.setattr(pretraining, "accuracy_of", accuracy)
+    monkeypatch.setattr(source_training, "accuracy_of", accuracy)
     assert pretrain(at, "ink", "--output", str(tmp_path / "best")) == 0
     heads = weights_of(at, tmp_path / "best")
     assert (heads["fc.bias"] == seen[0]).all()

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from ms_biaten.cli import main as ms_main
-from ms_biaten.spec.pretraining import initial_heads
+from ms_biaten.spec.source_training import initial_heads
 from tests.pictures import CLASSES, draw_class
 from torch_ref.backbones import make_backbone
 from torch_ref.cli import main as torch_main

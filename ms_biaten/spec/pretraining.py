@@ -1,7 +1,4 @@
-"""The command `pretrain`: one source model, a backbone with a bottleneck and a classifier.
-
-A framework supplies a `Trainer`; epochs, order, views, the best epoch and resuming stand here once.
-"""
+"""The command `pretrain`: one source model, a backbone with a bottleneck and a classifier."""
 
 from __future__ import annotations
 
@@ -10,16 +7,12 @@ import hashlib
 import importlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
-from tqdm import tqdm
+from typing import Any
 
 from ms_biaten.spec import console
-from ms_biaten.spec.decoding import decoded
-from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
 from ms_biaten.spec.image_options import (
     add_image_options,
@@ -30,10 +23,10 @@ from ms_biaten.spec.image_options import (
     place_of,
     transform_of,
 )
-from ms_biaten.spec.images import BadImageError, Transform, center_view, drawn_view, read_image
 from ms_biaten.spec.lists import ImageList, split
+from ms_biaten.spec.source_training import Images, initial_heads, pretrain
 from ms_biaten.spec.sources import weights_digest, write_source
-from ms_biaten.spec.weights import Arrays, read_safetensors, write_safetensors
+from ms_biaten.spec.weights import Arrays
 
 # Supplement, Pre-training Source Models: AdamW 5e-5 for DomainNet, SGD 0.01 for the Office sets.
 # What the paper leaves open (decay, the backbone's smaller rate) is the SHOT family's.
@@ -41,12 +34,6 @@ OPTIMIZERS = {
     "adamw": {"lr": 5e-5, "weight_decay": 0.05, "backbone_scale": 1.0},
     "sgd": {"lr": 1e-2, "weight_decay": 1e-3, "backbone_scale": 0.1},
 }
-SCHEDULES: dict[str, Callable[[float], float]] = {
-    "adamw": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
-    "sgd": lambda done: (1 + 10 * done) ** -0.75,
-}
-EVALUATED = 64  # held-out images at once
-
 
 # The options that decide a source's weights, beside its images, classes and start.
 DECIDING = (
@@ -54,160 +41,6 @@ DECIDING = (
     *("optimizer", "lr", "backbone_scale", "weight_decay", "label_smoothing"),
     *("width", "head_seed", "precision"),
 )
-
-
-class Trainer(Protocol):
-    """What a framework supplies: `pretrain.Trainer` of ms_biaten and torch_ref."""
-
-    def begin_epoch(self, epoch: int) -> None: ...
-
-    def step(self, images: np.ndarray, labels: np.ndarray, factor: float) -> float:
-        """One update with the learning rates times `factor`; the loss."""
-
-    def logits(self, images: np.ndarray) -> np.ndarray: ...
-
-    def weights(self) -> Arrays:
-        """backbone.* by timm's names, and the heads by those of docs/bank.md."""
-
-    def state(self) -> Arrays:
-        """The weights and the optimiser's state."""
-
-    def load(self, arrays: Arrays) -> None:
-        """Weights, and the optimiser's state where it is among the arrays."""
-
-
-def initial_heads(raw: int, width: int, classes: int, seed: int) -> Arrays:
-    """The same start for every source: then one source's classifier can read another's features."""
-    rng = np.random.default_rng([seed, 0x4EAD])
-    linear = rng.normal(0, math.sqrt(2 / (raw + width)), (width, raw))
-    v = rng.uniform(-1, 1, (classes, width)) / math.sqrt(width)
-    arrays = {
-        "bottleneck.weight": linear,
-        "bottleneck.bias": np.zeros(width),
-        "bn.weight": np.ones(width),
-        "bn.bias": np.zeros(width),
-        "bn.running_mean": np.zeros(width),
-        "bn.running_var": np.ones(width),
-        "fc.weight_v": v,
-        "fc.weight_g": np.linalg.norm(v, axis=1, keepdims=True),
-        "fc.bias": np.zeros(classes),
-    }
-    return {name: array.astype(np.float32) for name, array in arrays.items()}
-
-
-class Images:
-    """Rows of a labelled list, in batches: drawn views to train on, centre views to validate on."""
-
-    def __init__(self, images: ImageList, transform: Transform, seed: int, workers: int):
-        self.images, self.transform = images, transform
-        self.seed, self.workers = seed, workers
-        self.labels = np.asarray(images.labels, np.int32)
-
-    def batches(
-        self, rows: np.ndarray, size: int, epoch: int | None = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        def read(row: int) -> np.ndarray:
-            try:
-                image = read_image(self.images.path(row))
-            except BadImageError as error:
-                raise UserError(f"{error}; mend or remove it") from None
-            if epoch is None:
-                return center_view(image, self.transform)
-            return drawn_view(image, self.transform, np.random.default_rng([self.seed, epoch, row]))
-
-        parts = [rows[start : start + size].tolist() for start in range(0, len(rows), size)]
-        for part, views in zip(parts, decoded(parts, read, self.workers), strict=True):
-            yield np.stack(views), self.labels[part]
-
-
-def train_epoch(
-    trainer: Trainer, images: Images, rows: np.ndarray, epoch: int, options: argparse.Namespace
-) -> float:
-    """One pass; the mean loss."""
-    trainer.begin_epoch(epoch)
-    count = math.ceil(len(rows) / options.batch)
-    total, title = 0.0, f"epoch {epoch + 1}/{options.epochs}"
-    batches = images.batches(rows, options.batch, epoch)
-    with tqdm(batches, title, count, leave=False, disable=None, dynamic_ncols=True) as bar:
-        for index, (views, labels) in enumerate(bar):
-            done = (epoch * count + index) / (options.epochs * count)
-            loss = trainer.step(views, labels, SCHEDULES[options.optimizer](done))
-            if not math.isfinite(loss):
-                raise RunError(f"the loss became {loss} in {title}; try a smaller --lr")
-            total += loss
-            bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
-    return total / count
-
-
-def accuracy_of(trainer: Trainer, images: Images, rows: np.ndarray) -> float:
-    right = 0
-    for views, labels in images.batches(rows, EVALUATED):
-        right += int((trainer.logits(views).argmax(1) == labels).sum())
-    return 100 * right / len(rows)
-
-
-def pretrain(
-    trainer: Trainer,
-    images: Images,
-    options: argparse.Namespace,
-    state_file: Path,
-    identity: dict[str, Any],
-) -> tuple[list[dict[str, Any]], Arrays]:
-    """Epoch by epoch, resumable; the lines of the results, and the best epoch's weights."""
-    train_rows, held_rows = split(images.images, options.held_out, options.seed)
-    lines: list[dict[str, Any]] = []
-    best: Arrays = {}
-    saved = read_state(state_file, identity)
-    if saved:
-        lines, best, arrays = saved
-        trainer.load(arrays)
-        console.say(f"going on after epoch {len(lines)} of {options.epochs}")
-    for epoch in range(len(lines), options.epochs):
-        rows = np.random.default_rng([options.seed, epoch]).permutation(train_rows)
-        rows = rows[: len(rows) - (len(rows) % options.batch == 1)]  # one alone has no statistics
-        loss = train_epoch(trainer, images, rows, epoch, options)
-        held = accuracy_of(trainer, images, held_rows)
-        lines.append({"epoch": epoch + 1, "loss": loss, "held_out": held})
-        console.say(
-            f"epoch {epoch + 1}/{options.epochs}  loss {loss:.3f}  "
-            f"accuracy on the held-out {len(held_rows)}: {held:.1f}"
-        )
-        if held >= max(line["held_out"] for line in lines):
-            best = trainer.weights()
-        write_state(state_file, identity, lines, best, trainer.state())
-    return lines, best
-
-
-# -- the state on disk -------------------------------------------------------------------------
-
-
-def write_state(
-    path: Path,
-    identity: dict[str, Any],
-    lines: list[dict[str, Any]],
-    best: Arrays,
-    state: Arrays,
-) -> None:
-    """Weights, optimiser and the best weights so far, in one file for both frameworks."""
-    kept = {f"best.{name}": array for name, array in best.items()}
-    metadata = {"identity": json.dumps(identity), "lines": json.dumps(lines)}
-    write_safetensors(path, {**state, **kept}, metadata)
-
-
-def read_state(
-    path: Path, identity: dict[str, Any]
-) -> tuple[list[dict[str, Any]], Arrays, Arrays] | None:
-    if not path.is_file():
-        return None
-    arrays, metadata = read_safetensors(path)
-    try:
-        same, lines = json.loads(metadata["identity"]) == identity, json.loads(metadata["lines"])
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path}: not the state of a training ({error}); delete it") from None
-    if not same:
-        raise UserError(f"{path}: left by a training with other settings; delete it to start anew")
-    best = {n.removeprefix("best."): a for n, a in arrays.items() if n.startswith("best.")}
-    return lines, best, {n: a for n, a in arrays.items() if not n.startswith("best.")}
 
 
 def epochs_of(options: argparse.Namespace, images: ImageList) -> int:
