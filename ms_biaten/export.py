@@ -42,17 +42,27 @@ class Sight(nn.Cell):
 
 
 class Served(nn.Cell):
-    """Images, or raw features -> probabilities (B,C), beta (B,N), alpha (B,N,N) as it is used."""
+    """Raw features -> probabilities (B,C), beta (B,N), alpha (B,N,N) as it is used."""
 
     def __init__(self, sight, model, learned):
         super().__init__()
         self.sight, self.model, self.learned = sight, model, learned
 
-    def construct(self, seen):
-        _, _, _, alpha, beta, y = self.model(self.sight(seen), self.learned)
+    def construct(self, features):
+        return self.answer(features)
+
+    def answer(self, raw):
+        _, _, _, alpha, beta, y = self.model(raw, self.learned)
         own = ops.eye(alpha.shape[1], alpha.shape[1], alpha.dtype)
         used = self.learned * alpha + (1 - self.learned) * own
         return ops.softmax(y, -1), beta, used
+
+
+class ServedImages(Served):
+    """The same of images. A class of its own: MindIR names an input by its argument."""
+
+    def construct(self, images):
+        return self.answer(self.sight(images))
 
 
 def served_of(adapted, from_images):
@@ -60,16 +70,16 @@ def served_of(adapted, from_images):
     model = adapted.engine.model
     arrays = {n.removeprefix("model."): t.asnumpy() for n, t in adapted.engine.weights().items()}
     model.bottlenecks = FoldedBottlenecks(*fold_bottlenecks(arrays))
-    sight = nn.Identity()
-    if from_images:
-        precision = adapted.config.run.precision
-        folded = [fold_normalisations(backbone) for backbone in adapted.backbones]
-        sight = Sight([half_precision(backbone, precision) for backbone in folded])
-    return Served(sight, model, adapted.learned).set_train(False)
+    if not from_images:
+        return Served(None, model, adapted.learned).set_train(False)
+    precision = adapted.config.run.precision
+    folded = [fold_normalisations(backbone) for backbone in adapted.backbones]
+    sight = Sight([half_precision(backbone, precision) for backbone in folded])
+    return ServedImages(sight, model, adapted.learned).set_train(False)
 
 
 def export(adapted, shape, from_images, path):
-    """Writes `path`.mindir for inputs of this shape without its batch; names of in- and outputs."""
+    """Writes `path`.mindir for inputs of this shape without its batch."""
     kind = ms.uint8 if from_images else ms.float32
     served = served_of(adapted, from_images)
     ms.export(

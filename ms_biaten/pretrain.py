@@ -100,7 +100,7 @@ class Trainer:
     # -- state ---------------------------------------------------------------------------------
 
     def tensor(self, array):
-        return Tensor.from_numpy(np.ascontiguousarray(array))
+        return Tensor.from_numpy(np.array(array, order="C"))  # a number stays without a shape
 
     def tensors(self):
         """The model's by name."""
@@ -130,7 +130,7 @@ class Trainer:
 
     def copy(self, tensors, arrays):
         for name, array in arrays.items():
-            tensors[name].set_data(self.tensor(array.copy()))
+            tensors[name].set_data(self.tensor(array))
 
 
 def forward_of(model):

@@ -45,7 +45,7 @@ def compiled(function, config):
 
 def half_precision(cell, precision):
     """`fp16`: products and convolutions of the cell in half, what needs the range in single."""
-    if precision == "fp16":
+    if precision == "fp16" and not getattr(cell, "_amp_level", ""):  # once is enough
         cell = amp.auto_mixed_precision(cell, "auto", ms.float16)
     return cell
 

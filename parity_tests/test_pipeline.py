@@ -9,6 +9,8 @@ import pytest
 
 import ms_biaten.cli
 import torch_ref.cli
+from ms_biaten.backbones.stochastic_depth import DropPath, draw_depth
+from ms_biaten.backbones.weights import parameters_of
 from ms_biaten.spec.algorithm import take_survey
 from ms_biaten.spec.bank import load_bank
 from ms_biaten.spec.config import Config, Run
@@ -179,6 +181,7 @@ def test_one_framework_goes_on_with_the_others_pretraining(tmp_path):
             state = {k: a for k, a in states[other].items() if k not in ("losses", "logits")}
             trainer.load(state)
             again = trainer.state()
+            assert {k: a.shape for k, a in again.items()} == {k: a.shape for k, a in state.items()}
             assert all((again[k] == state[k]).all() for k in state)
 
 
@@ -188,10 +191,25 @@ def test_stochastic_depth_has_timms_rates():
     theirs = make_backbone(SWIN, **options)
     ours = dict(backend("mindspore").make_backbone(SWIN, **options).cells_and_names())
     rates = {n: m.drop_prob for n, m in theirs.named_modules() if hasattr(m, "drop_prob")}
-    assert len(rates) == 12  # timm has an identity where the rate is 0
-    for name, cell in ours.items():
-        if name.endswith(("drop_path1", "drop_path2")):
-            assert cell.rate == pytest.approx(rates.get(name, 0.0), abs=1e-7), name
+    made = {n: cell.rate for n, cell in ours.items() if isinstance(cell, DropPath)}
+    assert len(rates) == 12  # none where the rate is 0
+    assert made == pytest.approx(rates, abs=1e-7)
+
+
+def test_stochastic_depth_leaves_branches_out():
+    """With a rate of nearly 1 every branch of the last block goes, for every sample."""
+    options = {**TINY, "depths": [1, 1, 1, 1], "drop_path_rate": 0.999, "image_size": 32}
+    model = backend("mindspore").make_backbone(SWIN, **options).set_train(True)
+    images = ms.Tensor(blocks(np.random.default_rng(0), 3))
+    before = model(images).asnumpy()
+    draw_depth(model, 5, np.random.default_rng(0))  # drawn for more samples than there are
+    after = model(images).asnumpy()
+    assert np.abs(after - before).max() > 1e-3
+    last = dict(model.cells_and_names())["layers.3.blocks.0.mlp.fc2"]
+    last.weight.set_data(last.weight * 2)
+    assert (model(images).asnumpy() == after).all()  # left out: its weights do not matter
+    model.set_train(False)
+    assert np.abs(model(images).asnumpy() - after).max() > 1e-3
 
 
 # -- extraction ------------------------------------------------------------------------------------
@@ -307,9 +325,7 @@ def test_lite0_predicts_imagenet_as_timm_does():
     loaded = whole.load_state_dict({k: torch.from_numpy(a) for k, a in state.items()}, strict=False)
     assert all(name.endswith("num_batches_tracked") for name in loaded.missing_keys)
     ours = backend("mindspore").make_backbone(LITE0)
-    for name, parameter in (
-        importlib.import_module("ms_biaten.backbones.weights").parameters_of(ours).items()
-    ):
+    for name, parameter in parameters_of(ours).items():
         parameter.set_data(ms.Tensor(arrays_of(mirror)[name]))
     images = photographs()
     see = backend("mindspore").Extractor([ours], Config(run=Run(mode="pynative")))

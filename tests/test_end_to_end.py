@@ -129,6 +129,7 @@ def test_a_mistake_is_one_line(at, tmp_path, capsys, given, message):
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     assert message in lines[0]
+    assert not (tmp_path / "run").exists()  # so that the mended command can have its place
 
 
 def test_features_made_in_memory_have_no_images(folder, capsys):

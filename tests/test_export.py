@@ -9,8 +9,12 @@ import sys
 import numpy as np
 import pytest
 
+from ms_biaten import backend
 from ms_biaten.cli import main as ms_main
 from ms_biaten.spec import exporting
+from ms_biaten.spec.adapted import open_run
+from ms_biaten.spec.bank import digest
+from ms_biaten.spec.config import Config, Run
 from tests.test_predict import rows_of
 from tests.thin_runs import MAINS, OPS
 
@@ -76,10 +80,6 @@ def test_mindir_takes_any_batch_without_our_code(at, tmp_path):
     alone(tmp_path, "alone.py", out / "model.mindir", "in.npz", "out.npz")
     made = np.load(tmp_path / "out.npz")
 
-    from ms_biaten import backend
-    from ms_biaten.spec.adapted import open_run
-    from ms_biaten.spec.config import Config, Run
-
     adapted = open_run(at / "run", backend, Config(run=Run(mode="pynative")), True)
     for name, batch in batches.items():
         (expected,) = exporting.live_outputs(adapted, backend, [batch], "images")
@@ -107,10 +107,17 @@ def test_what_travels_with_the_graph(at, tmp_path):
     assert card["preprocess"]["center_crop"] == [32, 32]
     assert card["preprocess"]["inside_the_graph"]["mean"] == pytest.approx([0.485, 0.456, 0.406])
     assert card["outputs"][0] == {"name": "probabilities", "shape": ["batch", 3]}
-    from ms_biaten.spec.bank import digest
-
     assert card["sha256"] == {"model.mindir": digest(out / "model.mindir")}
     assert (out / "model.mindir").stat().st_mode & 0o044  # colleagues may read it
+
+
+def test_the_graph_names_its_input(at, tmp_path):
+    """As model.json does: converters of other runtimes ask for it."""
+    for inputs in ("images", "features"):
+        out = tmp_path / inputs
+        assert ms_main(["export", "run", "--output", str(out), "--inputs", inputs]) == 0
+        assert f":{inputs}".encode() in (out / "model.mindir").read_bytes()
+        assert json.loads((out / "model.json").read_text())["input"]["name"] == inputs
 
 
 def test_normalisations_are_folded(at, tmp_path):
@@ -121,8 +128,6 @@ def test_normalisations_are_folded(at, tmp_path):
 
 
 def test_a_file_that_computes_something_else_never_appears(at, tmp_path, monkeypatch, capsys):
-    from ms_biaten import backend
-
     original = backend.run_exported
 
     def off(path, batches):
@@ -138,6 +143,12 @@ def test_half_precision(at, tmp_path, capsys):
     out = tmp_path / "served"
     assert ms_main(["export", "run", "--output", str(out), "--precision", "fp16"]) == 0
     assert json.loads((out / "model.json").read_text())["precision"] == "fp16"
+    assert ms_main(["export", "run", "--output", str(tmp_path / "full")]) == 0
+    images = np.random.default_rng(0).integers(0, 256, (5, 32, 32, 3), np.uint8)
+    ours, theirs = (
+        backend.run_exported(tmp_path / f / "model.mindir", [images])[0] for f in ("served", "full")
+    )
+    assert 0 < np.abs(ours[0] - theirs[0]).max() < 0.02
     half = tmp_path / "half"
     asked = ["predict", "run", "clay", *OPS, "--precision", "fp16", "--output", str(half)]
     assert ms_main(asked) == 0

@@ -274,6 +274,8 @@ def test_bad_images(at, tmp_path, capsys):
         (["--source", "mud=sources"], "no trained source 'mud'"),
         (["--device", "GPU"], "device 'GPU' is not there"),
         (["--backbone-set", "depths"], "expected KEY=VALUE"),
+        (["--backbone-set", "depths=[1"], "the value is not valid YAML"),
+        (["--backbone-set", "image_size=96"], "image_size is set by --crop"),
     ],
 )
 def test_a_mistake_is_one_line(at, tmp_path, capsys, change, message):
@@ -282,6 +284,31 @@ def test_a_mistake_is_one_line(at, tmp_path, capsys, change, message):
     assert len(lines) == 1
     assert message in lines[0]
     assert not (tmp_path / "bank").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--domain", "a/b"], "--domain a/b: expected a plain name"),
+        (["--width", "0"], "--width needs at least 1"),
+        (["--images", "ink/bar"], "ink/bar: 0 sub-folders; expected one for each class"),
+        (["--held-out", "0.99"], "leaves no images to train on"),
+        (["--batch", "30"], "--batch: 30 is too large for 36 images"),
+    ],
+)
+def test_a_mistake_in_training_is_one_line(at, tmp_path, capsys, change, message):
+    assert pretrain(at, "ink", "--output", str(tmp_path / "new"), *change) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_source_that_came_from_elsewhere_is_not_written_over(at, tmp_path, capsys):
+    (tmp_path / "ink.backbone.safetensors").write_bytes(b"mine")
+    assert pretrain(at, "ink", "--output", str(tmp_path)) == 2
+    assert "trained already" in capsys.readouterr().err
+    assert (tmp_path / "ink.backbone.safetensors").read_bytes() == b"mine"
 
 
 def test_the_page_works_as_it_is_written(tmp_path, monkeypatch):

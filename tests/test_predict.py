@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +28,7 @@ def test_the_targets_own_images_are_classified_as_the_run_did(at, tmp_path, run,
     assert MAINS[framework](["predict", run, "clay", *OPS, "--output", str(out)]) == 0
     ours, theirs = rows_of(tmp_path / "new.csv"), rows_of(at / run / "predictions.csv")
     assert [row["image"].removeprefix("clay/") for row in ours] == [r["sample"] for r in theirs]
+    assert len({row["confidence"] for row in ours}) == 18  # or agreement would say nothing
     for one, other in zip(ours, theirs, strict=True):
         assert one["class"] == other["class"]
         for column in ("confidence", "weight_ink", "weight_chalk"):
@@ -48,7 +52,7 @@ def test_files_and_folders_each_image_once(at, tmp_path, capsys):
 
 
 def odd_images(folder):
-    """The same picture in every way that files differ; its class must not."""
+    """One picture in every way that files differ."""
     folder.mkdir()
     pixels = np.full((60, 40, 3), 210, np.uint8)
     pixels[20:30] = (120, 60, 20)
@@ -74,6 +78,54 @@ def test_every_kind_of_image(at, tmp_path):
     assert len(rows) == 8
     for name in ("alpha.png", "turned.png"):  # exactly the same pixels
         assert rows[name] == {**rows["rgb.png"], "image": rows[name]["image"]}
+    for name in ("grey.png", "cmyk.jpg"):  # other pixels, not the same answer by accident
+        assert rows[name]["confidence"] != rows["rgb.png"]["confidence"]
+
+
+def test_names_that_are_no_text(at, tmp_path):
+    """A file name is any bytes, and comes back as it was."""
+    odd = os.fsencode(tmp_path / "in") + b"/caf\xe9.png"
+    (tmp_path / "in").mkdir()
+    Path(os.fsdecode(odd)).write_bytes((at / "clay/bar/00.png").read_bytes())
+    command = ["predict", "run", str(tmp_path / "in"), *OPS, "--output", str(tmp_path / "p")]
+    assert ms_main(command) == 0
+    assert odd in (tmp_path / "p.csv").read_bytes()
+
+
+def test_an_unfinished_run_is_told(at, tmp_path, capsys):
+    half = tmp_path / "half"
+    shutil.copytree(at / "run", half)
+    lines = (half / "results.jsonl").read_text().splitlines()
+    (half / "results.jsonl").write_text("\n".join(lines[:-1]) + "\n")
+    assert ms_main(["predict", str(half), "clay", "--output", str(tmp_path / "p")]) == 2
+    assert "not finished; `train --resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"origin": {"backbone": 3}}, "transform, weights unknown"),
+        ({"classes": ["bar"]}, "names 2 sources and 1 classes, the checkpoint has 2 and 3"),
+        ({"format": "other"}, "not the description of a model"),
+    ],
+)
+def test_a_damaged_description_is_told(at, tmp_path, capsys, damage, message):
+    run = tmp_path / "run"
+    shutil.copytree(at / "run", run)
+    tree = json.loads((run / "model.json").read_text())
+    (run / "model.json").write_text(json.dumps({**tree, **damage}))
+    command = ["predict", str(run), "clay", "--models", "sources", *OPS]
+    assert ms_main([*command, "--output", str(tmp_path / "p")]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_untrained_method_with_a_selection_rule(at, tmp_path):
+    settings = ["data.bank=bank", "train.batch_size=9", "run.mode=pynative", "run.select=snd"]
+    given = [part for setting in settings for part in ("--set", setting)]
+    run = ["train", "--config", "own", "--target", "clay", "--no-report", "--method", "bn_only"]
+    made, out = str(tmp_path / "bn"), str(tmp_path / "p")
+    assert ms_main([*run, *given, "--output", made]) == 0
+    assert ms_main(["predict", made, "clay", *OPS, "--output", out]) == 0
 
 
 def test_a_broken_image_ends_it_or_is_left_out(at, tmp_path, capsys):
@@ -99,6 +151,7 @@ def test_a_broken_image_ends_it_or_is_left_out(at, tmp_path, capsys):
         (["run", "sources"], "sources: no images; expected files ending in"),
         (["run", "clay", "--models", "bank"], "bank: no trained source 'ink'"),
         (["run", "clay", "--output", "no/where"], "no folder no"),
+        (["run", "clay", "--output", "."], "--output .: a folder; expected the beginning"),
         (["run", "clay", "--batch", "0"], "--batch must be at least 1"),
         (["run", "clay", "--device", "Ascend"], "device 'Ascend' is not there"),
     ],

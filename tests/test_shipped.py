@@ -54,6 +54,7 @@ def test_the_default_run_is_bi_aten_on_it(folder):
         ("controls", "emoji", 5),
         ("table3", "emoji", 3),
         ("table4", "emoji", 3),
+        ("end_to_end", "emoji", 1),
         ("table3", "office_caltech", 3),
     ],
 )

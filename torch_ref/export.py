@@ -40,17 +40,27 @@ class Sight(nn.Module):
 
 
 class Served(nn.Module):
-    """Images, or raw features -> probabilities (B,C), beta (B,N), alpha (B,N,N) as it is used."""
+    """Raw features -> probabilities (B,C), beta (B,N), alpha (B,N,N) as it is used."""
 
     def __init__(self, sight, model, learned):
         super().__init__()
         self.sight, self.model, self.learned = sight, model, learned
 
-    def forward(self, seen):
-        _, _, _, alpha, beta, y = self.model(self.sight(seen), self.learned)
+    def forward(self, features):
+        return self.answer(features)
+
+    def answer(self, raw):
+        _, _, _, alpha, beta, y = self.model(raw, self.learned)
         own = torch.eye(alpha.shape[1], dtype=alpha.dtype)
         used = self.learned * alpha + (1 - self.learned) * own
         return torch.softmax(y, -1), beta, used
+
+
+class ServedImages(Served):
+    """The same of images."""
+
+    def forward(self, images):
+        return self.answer(self.sight(images))
 
 
 def served_of(adapted, from_images):
@@ -58,11 +68,10 @@ def served_of(adapted, from_images):
     model = adapted.engine.model
     arrays = {n.removeprefix("model."): t.numpy() for n, t in adapted.engine.weights().items()}
     model.bottlenecks = FoldedBottlenecks(*fold_bottlenecks(arrays))
-    sight = nn.Identity()
-    if from_images:
-        plain = [b.to(memory_format=torch.contiguous_format) for b in adapted.backbones]
-        sight = Sight(plain)
-    return Served(sight, model, adapted.learned).eval()
+    if not from_images:
+        return Served(None, model, adapted.learned).eval()
+    plain = [b.to(memory_format=torch.contiguous_format) for b in adapted.backbones]
+    return ServedImages(Sight(plain), model, adapted.learned).eval()
 
 
 def export(adapted, shape, from_images, path):

@@ -26,8 +26,11 @@ def open_mindir(path, device):
 def open_onnx(path, device):
     import onnxruntime
 
-    providers = {"CPU": ["CPUExecutionProvider"], "GPU": ["CUDAExecutionProvider"]}
-    session = onnxruntime.InferenceSession(str(path), providers=providers.get(device))
+    names = {"CPU": "CPUExecutionProvider", "GPU": "CUDAExecutionProvider"}
+    provider = names.get(device, "CANNExecutionProvider")
+    if provider not in onnxruntime.get_available_providers():
+        sys.exit(f"predict.py: onnxruntime here has no {provider} for --device {device}")
+    session = onnxruntime.InferenceSession(str(path), providers=[provider])
     (name,) = (entry.name for entry in session.get_inputs())
     return lambda pixels: session.run(None, {name: pixels})
 
@@ -41,6 +44,7 @@ def main():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--device", choices=["CPU", "GPU", "Ascend"], default="CPU")
     options = parser.parse_args()
+    sys.stdout.reconfigure(errors="surrogateescape")  # file names are any bytes
     card = json.loads((HERE / "model.json").read_text(encoding="utf-8"))
     run = OPENERS[Path(card["file"]).suffix](HERE / card["file"], options.device)
     cut = card["preprocess"]

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ms_biaten.spec import target
 from ms_biaten.spec.config import MACHINE, Config
 from ms_biaten.spec.described import Description
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.history import UNTRAINED, read_lines
 from ms_biaten.spec.loading import from_tree, read_yaml
 from ms_biaten.spec.metrics import softmax
 from ms_biaten.spec.run import RunFolder
@@ -43,18 +45,27 @@ def open_run(run: Path, framework: Any, place: Config, images: bool, models: str
     config = folder.config
     asked = {name: getattr(place.run, name) for name in MACHINE}
     config = replace(config, run=replace(config.run, **asked))
-    arrays, _ = folder.load_checkpoint("last" if config.run.select == "last" else "best")
+    trained = config.method.name not in UNTRAINED
+    best = trained and config.run.select != "last"
+    arrays, _ = folder.load_checkpoint("best" if best else "last")
     described = Description.of_run(run)
     end_to_end = config.train.trainable == "backbone"
-    if images:
+    if images or end_to_end:
         described.check_images(str(run))
     backbones: list[Any] = []
     if end_to_end:
         backbones = described.new_backbones(framework)
     elif images:
-        backbones = described.open_backbones(framework, models or config.data.models)
+        place_of_models = target.folder_of(models or config.data.models, config)
+        backbones = described.open_backbones(framework, place_of_models)
     start = {n.removeprefix("model."): a for n, a in arrays.items() if n.startswith("model.")}
     sizes = sizes_of(start, config, run)
+    if (len(described.domains), len(described.classes)) != (sizes.sources, sizes.classes):
+        raise UserError(
+            f"{run}: model.json names {len(described.domains)} sources and "
+            f"{len(described.classes)} classes, the checkpoint has {sizes.sources} and "
+            f"{sizes.classes}"
+        )
     engine = framework.make_engine(config, sizes, start, backbones if end_to_end else None)
     engine.load({n: a for n, a in arrays.items() if not n.startswith("momentum.")})
     return Adapted(config, described, engine, backbones)
@@ -66,6 +77,9 @@ def folder_of(run: Path) -> RunFolder:
     folder = RunFolder(run, from_tree(read_yaml(run / "config.yaml"), str(run / "config.yaml")))
     if not folder.checkpoint().is_file():
         raise UserError(f"{run}: has no weights yet; `train --resume {run}` goes on with it")
+    lines = read_lines(run / "results.jsonl")
+    if not lines or lines[-1]["kind"] != "final":
+        raise UserError(f"{run}: not finished; `train --resume {run}` goes on with it")
     return folder
 
 

@@ -213,6 +213,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     for key in ("origin", "models"):
         if not isinstance(manifest.setdefault(key, {}), dict):
             raise UserError(f"{path}: '{key}' must be an object")
+    if not all(type(place) is str for place in manifest["models"].values()):
+        raise UserError(f"{path}: 'models' must give each source a folder")
     labels = manifest.setdefault("labels", None)
     if labels is not None and not (
         isinstance(labels, list) and all(type(v) is int for v in labels)

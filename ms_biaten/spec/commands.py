@@ -138,6 +138,8 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
 def params_command(options: argparse.Namespace, backend: str, program: str) -> None:
     """Counts real models, built at the config's sizes; no bank and no weights are needed."""
     config = config_of(options)
+    if config.train.trainable == "backbone":
+        raise UserError("train.trainable: params counts models on features, without backbones")
     bench = benchmark(config.data.benchmark)
     sources = len(bench.sources(config.target))
     framework = importlib.import_module(backend)

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ms_biaten.spec.bank import read_manifest
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.files import seen_from, write_atomically
 from ms_biaten.spec.images import Transform
 from ms_biaten.spec.sources import find_source, weights_digest
 
@@ -52,10 +51,7 @@ class Description:
             raise UserError(f"{path}: not readable ({error!r}); delete it and resume") from None
 
     def save(self, run: Path) -> None:
-        places = {
-            name: Path(os.path.relpath(self.base / folder, run)).as_posix()
-            for name, folder in self.models.items()
-        }
+        places = {name: seen_from(run, self.base / place) for name, place in self.models.items()}
         tree = {
             "format": FORMAT,
             "domains": self.domains,
@@ -69,11 +65,20 @@ class Description:
     # -- how images are seen -------------------------------------------------------------------
 
     def check_images(self, where: str) -> None:
-        missing = [k for k in ("backbone", "transform", "weights") if k not in self.origin]
+        origin = self.origin
+        missing = [k for k in ("backbone", "transform", "weights") if k not in origin]
         if missing:
             raise UserError(
                 f"{where}: its features were not made from images by `extract` "
                 f"({', '.join(missing)} unknown), so there is no backbone to see images with"
+            )
+        cut, digests = origin["transform"], origin["weights"]
+        sound = isinstance(cut, dict) and all(type(cut.get(k)) is int for k in ("resize", "crop"))
+        sound = sound and isinstance(digests, dict) and set(digests) >= set(self.domains)
+        sound = sound and isinstance(origin.get("backbone_options", {}), dict)
+        if not sound or not isinstance(origin["backbone"], str):
+            raise UserError(
+                f"{where}: what it says of its backbones is damaged; extract the bank again"
             )
 
     @property
@@ -86,7 +91,7 @@ class Description:
         name, options = self.origin["backbone"], self.origin.get("backbone_options", {})
         return [framework.make_backbone(name, **options) for _ in self.domains]
 
-    def open_backbones(self, framework: Any, models: str = "") -> list[Any]:
+    def open_backbones(self, framework: Any, models: Path | None = None) -> list[Any]:
         """The sources' backbones from their files, the very ones that made the features."""
         name, options = self.origin["backbone"], self.origin.get("backbone_options", {})
         opened = []
@@ -101,9 +106,9 @@ class Description:
             opened.append(backbone)
         return opened
 
-    def place_of(self, domain: str, models: str) -> Path:
+    def place_of(self, domain: str, models: Path | None) -> Path:
         if models:
-            return Path(models).expanduser()
+            return models
         if domain not in self.models:
             raise UserError(
                 f"where the backbone of source '{domain}' lies is not known; name the folder of "

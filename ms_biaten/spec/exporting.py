@@ -12,6 +12,7 @@ import argparse
 import importlib
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,7 @@ def export_command(options: argparse.Namespace, backend: str, program: str) -> N
     if output.exists():
         raise UserError(f"{output} is there already; remove it or pass another --output")
     framework = importlib.import_module(backend)
-    place = Config(run=Run(precision=options.precision))
+    place = Config(run=Run(precision=options.precision, mode="pynative", cpu_threads=0))
     framework.prepare(place)
     adapted = open_run(options.run, framework, place, inputs == "images", options.models)
     aside = output.with_name(f".{output.name}.partial")
@@ -151,6 +152,9 @@ def export_command(options: argparse.Namespace, backend: str, program: str) -> N
         aside.rename(output)
     except OSError as error:
         raise UserError(f"--output {output}: cannot be written ({error.strerror})") from None
+    except KeyboardInterrupt:
+        console.say("stopped; nothing was written")
+        sys.exit(130)  # not the general message: the same command begins anew
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file()) / 1e6

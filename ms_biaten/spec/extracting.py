@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from ms_biaten.spec.bank import VIEWS
 from ms_biaten.spec.decoding import decoded, in_batches
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.extraction import Partial, Plan, finished
+from ms_biaten.spec.files import seen_from
 from ms_biaten.spec.image_options import (
     add_image_options,
     add_model_options,
@@ -159,7 +159,7 @@ def extract_command(options: argparse.Namespace, backend: str, program: str) -> 
             "dtype": options.dtype,
             **({} if options.precision == "fp32" else {"precision": options.precision}),
         },
-        models=relative_places(sources, options.output),
+        models={name: seen_from(options.output, folder) for name, folder in sources.items()},
     )
     if finished(options.output, plan):
         console.say(f"{options.output} is there already, with the same sources and images")
@@ -173,13 +173,6 @@ def extract_command(options: argparse.Namespace, backend: str, program: str) -> 
         f"{options.output}: {len(bank)} images{left_out}, {len(sources)} sources, "
         f"{plan.width} features each, views: {', '.join(plan.views)}"
     )
-
-
-def relative_places(sources: Mapping[str, Path], bank: Path) -> dict[str, str]:
-    """Where the sources are, seen from the bank: both can move together."""
-    return {
-        name: Path(os.path.relpath(folder, bank)).as_posix() for name, folder in sources.items()
-    }
 
 
 def parse_sources(texts: Sequence[str]) -> dict[str, Path]:

@@ -31,6 +31,11 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
         os.close(directory)
 
 
+def seen_from(base: Path, place: Path) -> str:
+    """A path relative to a folder, so that both can move together; links are followed first."""
+    return Path(os.path.relpath(place.resolve(), base.resolve())).as_posix()
+
+
 def open_up(path: Path) -> None:
     """The rights of an ordinary new file."""
     umask = os.umask(0)

@@ -67,8 +67,7 @@ def add_feeding_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mode",
         choices=["graph", "pynative"],
-        default="graph",
-        help="MindSpore: compile the backbones first (default), or run them op by op",
+        help="MindSpore: compile the backbones, or run them op by op (default: op by op on CPU)",
     )
     parser.add_argument(
         "--cpu-threads",
@@ -84,12 +83,24 @@ def place_of(options: argparse.Namespace) -> Config:
         raise UserError("--batch must be at least 1, --workers and --cpu-threads at least 0")
     if getattr(options, "seed", 0) < 0:
         raise UserError("--seed must be at least 0")
-    return Config(run=Run(**{name: getattr(options, name) for name in MACHINE}))
+    machine = {name: getattr(options, name) for name in MACHINE}
+    # On CPU a graph is a little quicker, but takes minutes to compile several backbones and several
+    # times the memory: benchmarks/extraction.py.
+    machine["mode"] = options.mode or ("pynative" if options.device == "CPU" else "graph")
+    return Config(run=Run(**machine))
 
 
 def backbone_options(options: argparse.Namespace) -> dict[str, Any]:
     """What `make_backbone` is told beside the name."""
     return {"image_size": options.crop, **set_options(options)}
+
+
+ELSEWHERE = {
+    "name": "--backbone",
+    "weights": "--weights or --source",
+    "image_size": "--crop, in convert --image-size",
+    "download": "--download",
+}
 
 
 def set_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -99,7 +110,12 @@ def set_options(options: argparse.Namespace) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals:
             raise UserError(f"--backbone-set {text}: expected KEY=VALUE")
-        result[key] = yaml.safe_load(value)
+        if key in ELSEWHERE:
+            raise UserError(f"--backbone-set {text}: {key} is set by {ELSEWHERE[key]}")
+        try:
+            result[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise UserError(f"--backbone-set {text}: the value is not valid YAML") from None
     return result
 
 
@@ -115,7 +131,13 @@ def classes_of(options: argparse.Namespace) -> tuple[str, ...]:
     """A known order, a file, or, where folders are the labels, their sorted names."""
     if options.classes is None:
         if options.labelled:
-            return class_folders(options.images)
+            found = class_folders(options.images)
+            if len(found) < 2:
+                raise UserError(
+                    f"{options.images}: {len(found)} sub-folders; expected one for each class, at "
+                    "least two, with its images"
+                )
+            return found
         raise UserError("--classes: name a file with the class names, one a line, in label order")
     if is_order(options.classes):
         return class_order(options.classes)

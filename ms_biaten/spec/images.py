@@ -11,6 +11,7 @@ from PIL import Image, ImageOps
 
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)  # ImageNet's
 STD = np.array([0.229, 0.224, 0.225], np.float32)
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # told in our words
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,19 @@ class BadImageError(Exception):
 def read_image(path: Path) -> Image.Image:
     """RGB, upright; what is transparent becomes white."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as file:
-                image = ImageOps.exif_transpose(file)
-                if "A" in image.getbands() or "transparency" in image.info:
-                    image = image.convert("RGBA")
-                    white = Image.new("RGBA", image.size, "white")
-                    image = Image.alpha_composite(white, image)
-                return image.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Warning) as error:
+        with Image.open(path) as file:
+            # Before it is decoded. Pillow would warn, and warnings are no matter for threads.
+            most = Image.MAX_IMAGE_PIXELS
+            if most and file.width * file.height > most:
+                size = f"{file.width} x {file.height}"
+                raise BadImageError(f"{path}: {size} pixels, perhaps a decompression bomb")
+            image = ImageOps.exif_transpose(file)
+            if "A" in image.getbands() or "transparency" in image.info:
+                image = image.convert("RGBA")
+                white = Image.new("RGBA", image.size, "white")
+                image = Image.alpha_composite(white, image)
+            return image.convert("RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise BadImageError(f"{path}: {error}") from None
 
 

@@ -7,6 +7,7 @@ import csv
 import importlib
 import io
 import json
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -97,7 +98,7 @@ def record(
 def csv_line(cells: list[Any]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue().encode()
+    return text.getvalue().encode("utf-8", "surrogateescape")  # file names are any bytes
 
 
 def write(records: Iterator[dict[str, Any]], base: Path, domains: tuple[str, ...]) -> int:
@@ -152,6 +153,11 @@ def add_model_place(parser: argparse.ArgumentParser) -> None:
 
 def predict_command(options: argparse.Namespace, backend: str, program: str) -> None:
     place = place_of(options)
+    if not options.output.name or options.output.is_dir():
+        raise UserError(
+            f"--output {options.output}: a folder; expected the beginning of two file names, for "
+            "example out/predictions"
+        )
     for ending in ENDINGS:
         if options.output.with_name(options.output.name + ending).exists():
             raise UserError(
@@ -166,9 +172,13 @@ def predict_command(options: argparse.Namespace, backend: str, program: str) -> 
     see = framework.Extractor(adapted.backbones, adapted.config)
     started = time.monotonic()
     domains = adapted.described.domains
-    count = write(predictions(adapted, see, paths, options), options.output, domains)
+    try:
+        count = write(predictions(adapted, see, paths, options), options.output, domains)
+    except KeyboardInterrupt:
+        console.say("stopped; nothing was written")
+        sys.exit(130)  # not the general message: the same command begins anew
     seconds = time.monotonic() - started
     console.say(
-        f"{count} images in {seconds:.1f} s ({count / seconds:.1f} a second, decoding and, in "
-        f"MindSpore, compiling included); {options.output}.csv, {options.output}.jsonl"
+        f"{count} images in {seconds:.1f} s ({count / seconds:.1f} a second, decoding included); "
+        f"{options.output}.csv, {options.output}.jsonl"
     )

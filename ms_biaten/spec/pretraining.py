@@ -95,8 +95,12 @@ def pretrain_command(options: argparse.Namespace, backend: str, program: str) ->
         if getattr(options, key) is None:
             setattr(options, key, value)
     transform, place = transform_of(options), place_of(options)
+    if not options.domain or "/" in options.domain:
+        raise UserError(f"--domain {options.domain}: expected a plain name")
     if options.batch < 2 or not 0 < options.held_out < 1:
         raise UserError("--batch needs at least 2, --held-out a share between 0 and 1")
+    if options.width < 1 or options.head_seed < 0:
+        raise UserError("--width needs at least 1, --head-seed at least 0")
     if any(n is not None and n < 1 for n in (options.epochs, options.steps)):
         raise UserError("--epochs and --steps need at least 1")
     classes = classes_of(options)
@@ -105,12 +109,18 @@ def pretrain_command(options: argparse.Namespace, backend: str, program: str) ->
         raise UserError("a source needs labels: pass --labelled, or a --list with them")
     if len(images) < 2 * options.batch:
         raise UserError(f"--batch: {options.batch} is too large for {len(images)} images")
+    if len(split(images, options.held_out, options.seed)[0]) < 2:
+        raise UserError(f"--held-out: {options.held_out} leaves no images to train on")
     options.epochs = epochs_of(options, images)
     results = options.output / f"{options.domain}.results.jsonl"
-    if results.exists():
-        raise UserError(
-            f"{results}: this source is trained already; delete it or use another --output"
-        )
+    state_file = options.output / f"{options.domain}.state.safetensors"
+    backbone_file = options.output / f"{options.domain}.backbone.safetensors"
+    for made in (results, backbone_file):
+        # The backbone is written just before the state goes: with one, it is a try that was killed.
+        if made.exists() and not (made == backbone_file and state_file.exists()):
+            raise UserError(
+                f"{made}: this source is trained already; delete it or use another --output"
+            )
     framework = importlib.import_module(backend)
     framework.prepare(place)
     backbone = framework.new_backbone(
@@ -126,7 +136,6 @@ def pretrain_command(options: argparse.Namespace, backend: str, program: str) ->
     trainer = framework.Trainer(backbone, heads, options, place)
     identity = identity_of(options, classes, images, start)
     options.output.mkdir(parents=True, exist_ok=True)
-    state_file = options.output / f"{options.domain}.state.safetensors"
     feed = Images(images, transform, options.seed, options.workers)
     lines, weights = pretrain(trainer, feed, options, state_file, identity)
     write_source(options.output, options.domain, options.backbone, *parted(weights), classes)

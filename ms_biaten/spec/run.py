@@ -139,7 +139,8 @@ class RunFolder:
             writer.writerow([sample, name, f"{survey.confidence[row]:.6f}", *weights])
         path = self.path / "predictions.csv"
         with write_atomically(path) as file:
-            file.write(table.getvalue().encode())
+            # File names are any bytes.
+            file.write(table.getvalue().encode("utf-8", "surrogateescape"))
         return path
 
 

@@ -32,7 +32,7 @@ class Target:
         """To be trained, too; None where their features are all that is used."""
         if config.train.trainable == "bottleneck":
             return None
-        return self.described.open_backbones(framework, config.data.models)
+        return self.described.open_backbones(framework, folder_of(config.data.models, config))
 
 
 def open_target(config: Config) -> Target:

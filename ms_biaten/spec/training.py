@@ -49,12 +49,13 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
     target = open_target(config)
     framework = importlib.import_module(backend)
     framework.prepare(config)
+    backbones = target.backbones(config, framework)  # a wrong folder of them leaves no run behind
 
     folder = folder or RunFolder.create(config)
     place = folder.path
     controls = controls_of(config, place) if options.controls else {}
     beside = start_beside(controls, backend) if config.run.device == "CPU" else None
-    train(config, target, framework, folder, program)
+    train(config, target, framework, folder, program, backbones=backbones)
     if controls:
         console.say(f"controls: {', '.join(map(console.title_of, controls.values()))}")
     if beside:
@@ -140,10 +141,11 @@ def train(
     folder: RunFolder | None,
     program: str,
     quiet: bool = False,
+    backbones: list[Any] | None = None,
 ) -> RunFolder:
     """One run to its end, in a new folder or in the one to go on with."""
     arrays = {**stack_sources(target.heads), **initial_arrays(config, target.sizes)}
-    backbones = target.backbones(config, framework)
+    backbones = backbones or target.backbones(config, framework)
     engine = framework.make_engine(config, target.sizes, arrays, backbones)
     folder = folder or RunFolder.create(config)
     target.described.save(folder.path)
