@@ -44,11 +44,11 @@ def test_model(profile, method, training):
         outputs = ours.model(x, learned)
         return weighted(outputs, lambda o, w: (o * ms.Tensor(w)).sum()), outputs
 
-    differentiate = ms.value_and_grad(total, None, ours.optimizer.parameters, has_aux=True)
+    parameters = list(ours.trained.values())
+    differentiate = ms.value_and_grad(total, None, parameters, has_aux=True)
     (_, our_outputs), gradients = differentiate(ms.Tensor(raw), ms.Tensor(0.3, ms.float32))
     our_gradients = {
-        torch_name(p.name): g.asnumpy()
-        for p, g in zip(ours.optimizer.parameters, gradients, strict=True)
+        torch_name(p.name): g.asnumpy() for p, g in zip(parameters, gradients, strict=True)
     }
     their_outputs = theirs.model(torch.from_numpy(raw), 0.3)
     loss = weighted(their_outputs, lambda o, w: (o * torch.from_numpy(w)).sum())

@@ -18,6 +18,7 @@ GRIDS = {
     "table2": {"benchmark_name": "domainnet", "targets": ["clipart"], "seeds": 1},
     "table3": {**TWO, "seeds": 2},
     "table4": {"benchmark_name": "domainnet", "seeds": 1},
+    "end_to_end": {**TWO, "targets": ["amazon"], "seeds": 1},
     "fig7": {**TWO, "targets": ["amazon"]},
     "convergence": {**TWO, "targets": ["dslr"], "seeds": 2},
 }
