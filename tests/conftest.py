@@ -8,6 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from ms_biaten.runtime import prepare
+from ms_biaten.spec.config import Config
+
+# MindSpore takes its threads once in the life of a process, from whoever comes first: one for each
+# kernel, or tests of equal bits would depend on their order.
+prepare(Config())
+
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = [
     "--config",
