@@ -18,9 +18,13 @@ def clip_gradients(gradients, limit):
     return EACH(ops.partial(times, scale), gradients), length
 
 
+ROW_BY_ROW = ops.MatMul(transpose_b=True)
+
+
 def squared(x):
     """|x|^2 as a product: MindSpore sums millions of numbers several times slower."""
-    return ops.matmul(x.reshape(1, -1), x.reshape(-1, 1))
+    row = x.reshape(1, -1)
+    return ROW_BY_ROW(row, row)
 
 
 def grouped(trained, scale):
@@ -32,7 +36,7 @@ def grouped(trained, scale):
     return [(part, share) for part, share in parts if part]
 
 
-EVALUATE_WITH = {"learned": 1.0, "one_hot": 0.0}
+EVALUATE_WITH = {"learned": 1.0, "one_hot": None}  # `learned` of `attention.BiATEN`
 OWN = ("model.", "backbones.", "momentum.")  # of a checkpoint's names, those that are loaded here
 
 
@@ -64,10 +68,10 @@ class Engine:
         self.groups = [(Sgd(part.values(), *settings), scale) for part, scale in groups]
         self.clip_norm = train.clip_norm or float("inf")
         self.begin_epoch(0)
-        self.evaluate_with = Tensor(EVALUATE_WITH[config.profile.evaluate_with], ms.float32)
+        self.evaluate_with = EVALUATE_WITH[config.profile.evaluate_with]
         self.clusters = (self.tensor(np.zeros(1, np.float32)),) * 3  # where labels come ready
         # Compiled separately: a compiled function keeps the training flag of its first call.
-        self.forward = compiled(forward_of(self.model), config)
+        self.forward = compiled(forward_of(self.model, self.evaluate_with), config)
         scale = loss_scale(config.run.precision) if backbones else 1.0
         update = update_of(self.objective, self.groups, self.clip_norm, scale)
         self.update = compiled(update, config)
@@ -81,7 +85,7 @@ class Engine:
         self.chunk = max(self.chunk, len(raw))
         short = self.chunk - len(raw)  # a last, shorter chunk is padded: no second compilation
         padded = np.pad(raw, ((0, short), (0, 0), (0, 0))) if short else raw
-        outputs = self.forward(self.tensor(padded), self.evaluate_with)
+        outputs = self.forward(self.tensor(padded))
         return tuple(x[: len(raw)] for x in outputs) if short else outputs
 
     def outputs(self, raw):
@@ -186,8 +190,8 @@ class Engine:
         return sum(parameter.size for parameter in self.trained.values())
 
 
-def forward_of(model):
-    def forward(raw, learned):
+def forward_of(model, learned):
+    def forward(raw):
         return model(raw, learned)
 
     return forward

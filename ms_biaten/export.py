@@ -53,9 +53,7 @@ class Served(nn.Cell):
 
     def answer(self, raw):
         _, _, _, alpha, beta, y = self.model(raw, self.learned)
-        own = ops.eye(alpha.shape[1], alpha.shape[1], alpha.dtype)
-        used = self.learned * alpha + (1 - self.learned) * own
-        return ops.softmax(y, -1), beta, used
+        return ops.softmax(y, -1), beta, alpha
 
 
 class ServedImages(Served):
@@ -71,11 +69,11 @@ def served_of(adapted, from_images):
     arrays = {n.removeprefix("model."): t.asnumpy() for n, t in adapted.engine.weights().items()}
     model.bottlenecks = FoldedBottlenecks(*fold_bottlenecks(arrays))
     if not from_images:
-        return Served(None, model, adapted.learned).set_train(False)
+        return Served(None, model, adapted.engine.evaluate_with).set_train(False)
     precision = adapted.config.run.precision
     folded = [fold_normalisations(backbone) for backbone in adapted.backbones]
     sight = Sight([half_precision(backbone, precision) for backbone in folded])
-    return ServedImages(sight, model, adapted.learned).set_train(False)
+    return ServedImages(sight, model, adapted.engine.evaluate_with).set_train(False)
 
 
 def export(adapted, shape, from_images, path):

@@ -5,6 +5,8 @@ Shapes: B batch, N sources, R raw width, D bottleneck width, C classes.
 
 from mindspore import Parameter, nn, ops
 
+from ms_biaten.quick import affine
+
 
 def weight_norm(weight_v, weight_g):
     """Each row of weight_v (C,D), scaled to the length weight_g (C,1)."""
@@ -38,7 +40,7 @@ class Bottlenecks(nn.Cell):
 
     def linear(self, raw):
         """Before normalisation, sources side by side: (B, N*D)."""
-        z = ops.bmm(raw.swapaxes(0, 1), self.weight) + self.bias  # (N,B,D)
+        z = affine(raw.swapaxes(0, 1), self.weight, self.bias)  # (N,B,D)
         return z.swapaxes(0, 1).reshape(raw.shape[0], self.sources * self.width)
 
     def construct(self, raw):

@@ -5,7 +5,7 @@ import os
 os.environ.setdefault("GLOG_v", "3")  # MindSpore's own warnings, before its first import
 
 import mindspore as ms
-from mindspore import amp
+from mindspore import amp, nn
 from mindspore._c_expression import MSContext
 
 from ms_biaten.spec.config import DEVICES
@@ -38,9 +38,29 @@ def prepare(config):
     _prepared.append(device)
 
 
+class Graph(nn.Cell):
+    """A function or cell, compiled as one graph with its first call."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def construct(self, *inputs):
+        return self.function(*inputs)
+
+    def __call__(self, *inputs):
+        # Not `ms.jit`: it leaves the caller in a wait that spins, and on a CPU that takes a core
+        # from the kernels. A cell in graph mode puts the caller to sleep.
+        ms.set_context(mode=ms.GRAPH_MODE)
+        try:
+            return super().__call__(*inputs)
+        finally:
+            ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
 def compiled(function, config):
     """A function or cell as one graph, or as it is: `run.mode`."""
-    return ms.jit(function) if config.run.mode == "graph" else function
+    return Graph(function) if config.run.mode == "graph" else function
 
 
 def half_precision(cell, precision):

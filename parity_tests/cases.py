@@ -16,9 +16,9 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-6}
 
 @dataclass(frozen=True)
 class Choice:
-    """One entry of a table of choices, looked up in the module under test."""
+    """One entry of a table of choices."""
 
-    table: str
+    table: str  # module.TABLE
     name: str
 
 
@@ -147,7 +147,7 @@ CASES = [
         Case(
             f"{form}_similarity-{name}",
             "Eq. (2)",
-            f"attention.{form}_similarity",
+            f"quick.{form}_similarity",
             arrays(
                 features=normal(N, B, H, E),
                 outputs=normal(B, N, N, C),
@@ -166,7 +166,7 @@ CASES = [
             "attention.intra_weights",
             arrays(similarity=lambda rng: rng.uniform(-1, 1, size=(B, N, N, H))),
             ("similarity",),
-            {"temperature": temperature, "reduce_heads": Choice("HEADS", heads)},
+            {"temperature": temperature, "reduce_heads": Choice("attention.HEADS", heads)},
         )
         for heads in ("mean_then_softmax", "softmax_then_mean")
         for temperature in (1.0, 0.1)
@@ -185,7 +185,7 @@ CASES = [
             "losses.intra_loss",
             arrays(assembled=normal(B, N, C), own=normal(B, N, C)),
             ("assembled", "own") if choice == "ensemble_and_own" else ("assembled",),
-            {"epsilon": 1e-5, "choice": Choice("INTRA_LOSS", choice)},
+            {"epsilon": 1e-5, "choice": Choice("losses.INTRA_LOSS", choice)},
         )
         for choice in ("ensemble", "ensemble_and_own")
     ),
@@ -226,13 +226,14 @@ CASES = [
     ),
     *(
         Case(
-            f"inter_weights-{heads}-{temperature}",
+            f"inter_weights-{form}-{heads}-{temperature}",
             "Eq. (9)",
-            "attention.inter_weights",
+            f"{form}.inter_weights",
             arrays(query=normal(B, H, E), keys=normal(N, B, H, E)),
             ("query", "keys"),
-            {"temperature": temperature, "reduce_heads": Choice("HEADS", heads)},
+            {"temperature": temperature, "reduce_heads": Choice("attention.HEADS", heads)},
         )
+        for form in ("attention", "quick")
         for heads in ("mean_then_softmax", "softmax_then_mean")
         for temperature in (1.0, 0.1)
     ),
@@ -285,7 +286,7 @@ CASES = [
             "pseudo_label.class_distances",
             clusters,
             (),
-            {"choice": Choice("LABEL_DISTANCE", name)},
+            {"choice": Choice("pseudo_label.LABEL_DISTANCE", name)},
         )
         for name in ("cosine", "euclidean")
     ),

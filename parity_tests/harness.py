@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 
-from ms_biaten.runtime import prepare  # isort: skip  (settles MindSpore's log level)
+from ms_biaten.runtime import Graph, prepare  # isort: skip  (settles MindSpore's log level)
 import mindspore as ms
 import torch
 
@@ -55,14 +55,18 @@ def as_tuple(outputs):
 
 
 def resolve(case, package):
-    """The function under test and its constants, choices looked up in the same module."""
-    module_name, _, name = case.function.rpartition(".")
-    module = oracle if package is None else importlib.import_module(f"{package}.{module_name}")
+    """The function under test and its constants, choices looked up in their tables."""
+
+    def found(dotted):
+        module, _, name = dotted.rpartition(".")
+        where = oracle if package is None else importlib.import_module(f"{package}.{module}")
+        return getattr(where, name)
+
     constants = {
-        key: getattr(module, value.table)[value.name] if isinstance(value, Choice) else value
+        key: found(value.table)[value.name] if isinstance(value, Choice) else value
         for key, value in case.constants.items()
     }
-    return getattr(module, name), constants
+    return found(case.function), constants
 
 
 def run_oracle(case, inputs):
@@ -122,7 +126,7 @@ def run_mindspore(case, inputs, dtype, mode):
     def call(*values):
         return function(*values, **constants)
 
-    compiled = ms.jit(call) if mode == "graph" else call
+    compiled = Graph(call) if mode == "graph" else call
     outputs = [o.asnumpy() for o in as_tuple(compiled(*tensors))]
     weights = tuple(ms.Tensor(w, kind) for w in cotangents(case, outputs))
     gradients = []
@@ -139,7 +143,7 @@ def run_mindspore(case, inputs, dtype, mode):
 
         positions = tuple(names.index(name) for name in case.grads)
         differentiate = ms.grad(total, positions)
-        differentiate = ms.jit(differentiate) if mode == "graph" else differentiate
+        differentiate = Graph(differentiate) if mode == "graph" else differentiate
         gradients = [g.asnumpy() for g in as_tuple(differentiate(*tensors))]
     return outputs, gradients
 

@@ -7,6 +7,7 @@ import torch
 
 import ms_biaten.heads
 import torch_ref.heads
+from ms_biaten.runtime import Graph
 from ms_biaten.spec.debug import debug_source
 from ms_biaten.spec.profiles import PROFILES
 from ms_biaten.spec.shapes import Sizes
@@ -131,7 +132,7 @@ def test_bottlenecks_equal_one_layer_per_source(mode):
         return torch.stack([m(raw[:, i]) for i, m in enumerate(plain)], 1).detach().numpy()
 
     # As in the adapter: the two modes are two compiled functions.
-    train, evaluate = ((ms.jit(cell_call(cell)) if mode == "graph" else cell) for _ in range(2))
+    train, evaluate = ((Graph(cell_call(cell)) if mode == "graph" else cell) for _ in range(2))
     for start in range(0, 150, 30):
         raw = bank.rows(np.arange(start, start + 30))
         cell.set_train(True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ms_biaten.backbones.stochastic_depth import DropPath, draw_depth
+from ms_biaten.runtime import Graph
 from ms_biaten.spec.config import Config, Run
 from ms_biaten.spec.source_training import initial_heads
 from parity_tests.backbones import THIN
@@ -83,7 +84,7 @@ def test_optimizers_are_pytorchs(kind, settings, mode):
     theirs = [torch.nn.Parameter(torch.from_numpy(array.copy())) for array in start.values()]
     optimizer = getattr(importlib.import_module("ms_biaten.optimizers"), kind)(ours, **settings)
     mirror = getattr(torch.optim, kind if kind == "AdamW" else "SGD")(theirs, lr=1.0, **settings)
-    step = ms.jit(stepper(optimizer)) if mode == "graph" else stepper(optimizer)
+    step = Graph(stepper(optimizer)) if mode == "graph" else stepper(optimizer)
     for count in range(6):
         gradients = [rng.normal(size=(5, 7)).astype(np.float32) for _ in ours]
         rate = 0.1 / (1 + count)

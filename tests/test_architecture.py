@@ -15,7 +15,7 @@ SPEC = sorted((ROOT / "ms_biaten/spec").rglob("*.py"))
 OURS = sorted((ROOT / "ms_biaten").rglob("*.py"))
 MIRROR = sorted((ROOT / "torch_ref").rglob("*.py"))
 EMOJI = sorted((ROOT / "torch_ref/emoji").glob("*.py"))
-MIRRORED = ("heads", "attention", "losses", "pseudo_label", "engine", "adapt")
+MIRRORED = ("heads", "attention", "quick", "losses", "pseudo_label", "engine", "adapt")
 COMMANDS = ("pretrain", "extract", "export")
 METHODS = [
     f"methods/{n}"
@@ -115,6 +115,15 @@ ONE_SIDED = {
     "MOMENTS",
     "needed",
     "squared",
+    "ROW_BY_ROW",
+    "COSINES",
+    "row_sums",
+    "column_sums",
+    "spread",
+    "repeated",
+    "Cosines.construct",
+    "Cosines.bprop",
+    "Cosines.backward",
 }
 
 

@@ -7,7 +7,9 @@ Projections have G groups along their first axis: one for all sources, or one fo
 import torch
 from torch import nn
 
-NORM_FLOOR = 1e-8  # of a vector's length in a cosine
+from torch_ref import quick
+from torch_ref.quick import affine, inverse_length
+
 FEW_CLASSES = 4  # times C at most E: the cosines of Eq. (2) are cheaper without their keys
 
 
@@ -16,27 +18,21 @@ def cross_outputs(phi, weight, bias):
     B, N, D = phi.shape
     C = weight.shape[2]
     # One plain product of (B*N, D) and (D, N*C) instead of N*N small ones.
-    joined = weight.transpose(0, 1).reshape(D, N * C)
-    return (phi.reshape(B * N, D) @ joined + bias.reshape(N * C)).reshape(B, N, N, C)
+    joined = weight.transpose(0, 1).reshape(1, D, N * C)
+    return affine(phi.reshape(1, B * N, D), joined, bias.reshape(1, 1, N * C)).reshape(B, N, N, C)
 
 
 def own_outputs(phi, weight, bias):
     """y^ii (B,N,C): every feature under its own source's classifier."""
-    y = torch.bmm(phi.transpose(0, 1), weight) + bias[:, None]  # (N,B,C)
-    return y.transpose(0, 1)
+    return affine(phi.transpose(0, 1), weight, bias[:, None]).transpose(0, 1)
 
 
 def project(x, weight, bias, heads):
     """x (N,S,K) under the projection of its source: (N,S,H,E); weight (G,K,H*E)."""
     N, S, K = x.shape
     G, _, joined = weight.shape
-    y = torch.bmm(x.reshape(G, N * S // G, K), weight) + bias  # (G, N*S/G, H*E)
+    y = affine(x.reshape(G, N * S // G, K), weight, bias)  # (G, N*S/G, H*E)
     return y.reshape(N, S, heads, joined // heads)
-
-
-def inverse_length(squared):
-    """1 / |x| from |x|^2; of a zero vector large, but no NaN."""
-    return torch.rsqrt(squared.clamp(min=NORM_FLOOR**2))
 
 
 def unit(x):
@@ -59,33 +55,6 @@ def output_keys(outputs, weight, bias, heads):
 def intra_similarity(features, outputs):
     """Eq. (2): cosines (B,N,N,H) of phi W^F (N,B,H,E) and O W^O (N,B,N,H,E)."""
     return (unit(features)[:, :, None] * unit(outputs)).sum(-1).transpose(0, 1)
-
-
-def keyed_similarity(features, outputs, weight, bias):
-    """By its keys, Eq. (2): O (B,N,N,C) under W^O (G,C,H*E), then the cosines."""
-    return intra_similarity(features, output_keys(outputs, weight, bias, features.shape[2]))
-
-
-def keyless_similarity(features, outputs, weight, bias):
-    """Without keys, Eq. (2): from O (B,N,N,C) itself, as its keys are E/C times as large.
-
-    <f, W o + b> = <W f, o> + <b, f> and |W o + b|^2 = <o, W W o> + 2 <W b, o> + |b|^2: the bias is
-    one more class, whose output is 1.
-    """
-    N, B, H, E = features.shape
-    G, C, _ = weight.shape
-    W = torch.cat((weight, bias), 1).reshape(G, C + 1, H, E).transpose(1, 2)  # (G,H,C+1,E)
-    W_turned = W.transpose(2, 3)
-    one = outputs.new_ones(N, B, N, 1)
-    o = torch.cat((outputs.transpose(0, 1), one), 3)  # (N,B,N,C+1)
-
-    seen = features.reshape(G, N * B // G, H, E).transpose(1, 2) @ W_turned  # W f
-    dots = o @ seen.permute(0, 2, 3, 1).reshape(N, B, C + 1, H)  # (N,B,N,H)
-    gram = (W @ W_turned).transpose(1, 2).reshape(G, C + 1, H * (C + 1))  # W W
-    images = torch.bmm(o.reshape(G, -1, C + 1), gram).reshape(N, B, N, H, C + 1)
-    squares = (images * o[:, :, :, None]).sum(-1)  # (N,B,N,H)
-    lengths = inverse_length(features.square().sum(-1))[:, :, None]
-    return (dots * lengths * inverse_length(squares)).transpose(0, 1)
 
 
 def mean_then_softmax(similarity, temperature):
@@ -119,7 +88,8 @@ def assemble(alpha, outputs):
 def joint_query(phi, weight, bias, heads):
     """Eq. (8): concatenated features under W^QF (N*D, H*E): (B,H,E)."""
     B, N, D = phi.shape
-    return (phi.reshape(B, N * D) @ weight + bias).reshape(B, heads, -1)
+    joined = affine(phi.reshape(1, B, N * D), weight.reshape(1, N * D, -1), bias.reshape(1, 1, -1))
+    return joined.reshape(B, heads, -1)
 
 
 def inter_weights(query, keys, temperature, reduce_heads):
@@ -142,8 +112,22 @@ class Projection(nn.Module):
         self.bias = nn.Parameter(torch.zeros(bias_shape))
 
 
+def one_hot_outputs(attention, phi, weight, bias):
+    """With the one-hot alpha y~^i = y^ii: no cross-domain outputs, no keys of them."""
+    own = own_outputs(phi, weight, bias)
+    seen = attention.gradient(phi)
+    feature, query = attention.feature, attention.query
+    keys = feature_keys(seen, feature.weight, feature.bias, attention.heads)
+    asked = joint_query(seen, query.weight, query.bias, attention.heads)
+    beta = quick.inter_weights(asked, keys, attention.temperature, attention.reduce_heads)
+    return own, attention.gradient(own), one_hot_alpha(phi), beta, ensemble(beta, own)
+
+
 class BiATEN(nn.Module):
-    """Both levels. `learned` is 1.0 in epochs with learned alpha, 0.0 in one-hot epochs."""
+    """Both levels. `learned` is 1.0 in epochs with learned alpha, 0.0 in one-hot epochs.
+
+    None: alpha is one-hot and nobody asks for the learned one, so it is not computed.
+    """
 
     def __init__(self, config, sizes, shapes):
         super().__init__()
@@ -151,12 +135,14 @@ class BiATEN(nn.Module):
         self.reduce_heads = HEADS[config.profile.heads]
         self.gradient = GRADIENT[config.profile.gradient]
         few = FEW_CLASSES * sizes.classes <= sizes.embedding
-        self.similarity = keyless_similarity if few else keyed_similarity
+        self.similarity = quick.keyless_similarity if few else quick.keyed_similarity
         self.feature = Projection(*(shapes[f"attention.feature.{k}"] for k in ("weight", "bias")))
         self.output = Projection(*(shapes[f"attention.output.{k}"] for k in ("weight", "bias")))
         self.query = Projection(*(shapes[f"attention.query.{k}"] for k in ("weight", "bias")))
 
     def forward(self, phi, weight, bias, learned):
+        if learned is None:
+            return one_hot_outputs(self, phi, weight, bias)
         live = cross_outputs(phi, weight, bias)
         own = assemble(one_hot_alpha(phi), live)
         seen, outputs = self.gradient(phi), self.gradient(live)
@@ -167,7 +153,7 @@ class BiATEN(nn.Module):
         assembled = assemble(alpha, outputs)
 
         query = joint_query(seen, self.query.weight, self.query.bias, self.heads)
-        beta = inter_weights(query, keys, self.temperature, self.reduce_heads)
+        beta = quick.inter_weights(query, keys, self.temperature, self.reduce_heads)
         y = ensemble(beta, learned * assembled + (1 - learned) * own)
         return own, assembled, alpha, beta, y
 
@@ -184,12 +170,7 @@ class ATEN(nn.Module):
         self.query = Projection(*(shapes[f"attention.query.{k}"] for k in ("weight", "bias")))
 
     def forward(self, phi, weight, bias, learned):
-        own = own_outputs(phi, weight, bias)
-        seen = self.gradient(phi)
-        keys = feature_keys(seen, self.feature.weight, self.feature.bias, self.heads)
-        query = joint_query(seen, self.query.weight, self.query.bias, self.heads)
-        beta = inter_weights(query, keys, self.temperature, self.reduce_heads)
-        return own, self.gradient(own), one_hot_alpha(phi), beta, ensemble(beta, own)
+        return one_hot_outputs(self, phi, weight, bias)
 
 
 class Uniform(nn.Module):

@@ -12,9 +12,9 @@ from torch_ref.runtime import device_of, half_precision, loss_scale
 
 def clip_gradients(gradients, limit):
     """Scales all gradients to a joint length of at most `limit`; returns them and the length."""
-    length = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
-    scale = (limit / (length + 1e-6)).clamp(max=1.0)
-    return [g * scale for g in gradients], length
+    length = torch.stack([torch.linalg.vector_norm(g) for g in gradients]).square().sum().sqrt()
+    scale = limit / (length + 1e-6)
+    return (torch._foreach_mul(gradients, scale) if scale < 1 else gradients), length
 
 
 def grouped(trained, scale):
@@ -26,7 +26,7 @@ def grouped(trained, scale):
     return [(part, share) for part, share in parts if part]
 
 
-EVALUATE_WITH = {"learned": 1.0, "one_hot": 0.0}
+EVALUATE_WITH = {"learned": 1.0, "one_hot": None}  # `learned` of `attention.BiATEN`
 OWN = ("model.", "backbones.", "momentum.")  # of a checkpoint's names, those that are loaded here
 
 

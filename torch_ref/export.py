@@ -51,9 +51,7 @@ class Served(nn.Module):
 
     def answer(self, raw):
         _, _, _, alpha, beta, y = self.model(raw, self.learned)
-        own = torch.eye(alpha.shape[1], dtype=alpha.dtype)
-        used = self.learned * alpha + (1 - self.learned) * own
-        return torch.softmax(y, -1), beta, used
+        return torch.softmax(y, -1), beta, alpha
 
 
 class ServedImages(Served):
@@ -69,9 +67,9 @@ def served_of(adapted, from_images):
     arrays = {n.removeprefix("model."): t.numpy() for n, t in adapted.engine.weights().items()}
     model.bottlenecks = FoldedBottlenecks(*fold_bottlenecks(arrays))
     if not from_images:
-        return Served(None, model, adapted.learned).eval()
+        return Served(None, model, adapted.engine.evaluate_with).eval()
     plain = [b.to(memory_format=torch.contiguous_format) for b in adapted.backbones]
-    return ServedImages(Sight(plain), model, adapted.learned).eval()
+    return ServedImages(Sight(plain), model, adapted.engine.evaluate_with).eval()
 
 
 def export(adapted, shape, from_images, path):

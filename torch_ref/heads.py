@@ -6,6 +6,8 @@ Shapes: B batch, N sources, R raw width, D bottleneck width, C classes.
 import torch
 from torch import nn
 
+from torch_ref.quick import affine
+
 
 def weight_norm(weight_v, weight_g):
     """Each row of weight_v (C,D), scaled to the length weight_g (C,1)."""
@@ -38,7 +40,7 @@ class Bottlenecks(nn.Module):
 
     def linear(self, raw):
         """Before normalisation, sources side by side: (B, N*D)."""
-        z = torch.bmm(raw.transpose(0, 1), self.weight) + self.bias  # (N,B,D)
+        z = affine(raw.transpose(0, 1), self.weight, self.bias)  # (N,B,D)
         return z.transpose(0, 1).reshape(raw.shape[0], self.sizes.sources * self.sizes.width)
 
     def forward(self, raw):

@@ -5,15 +5,9 @@
 
 from mindspore import Parameter, nn, ops
 
-from ms_biaten.attention import (
-    GRADIENT,
-    HEADS,
-    Projection,
-    feature_keys,
-    inter_weights,
-    joint_query,
-)
+from ms_biaten.attention import GRADIENT, HEADS, Projection, feature_keys, joint_query
 from ms_biaten.heads import WeightNormLinear
+from ms_biaten.quick import inter_weights
 
 TINY = 1e-16
 

@@ -26,17 +26,10 @@ class Adapted:
     engine: Any  # of one framework
     backbones: list[Any]  # empty where features are given
 
-    @property
-    def learned(self) -> float:
-        """1.0 where the outputs are assembled with the learned alpha, 0.0 where it is one-hot."""
-        return float(self.engine.evaluate_with)
-
     def predict(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """raw (B,N,R) -> probabilities (B,C), beta (B,N), alpha (B,N,N) as it is used."""
         _, _, _, alpha, beta, y = self.engine.outputs(raw)
-        own = np.eye(alpha.shape[1], dtype=alpha.dtype)
-        used = self.learned * alpha + (1 - self.learned) * own
-        return softmax(y.astype(np.float64)).astype(np.float32), beta, used
+        return softmax(y.astype(np.float64)).astype(np.float32), beta, alpha
 
 
 def open_run(run: Path, framework: Any, place: Config, images: bool, models: str = "") -> Adapted:

@@ -6,15 +6,9 @@
 import torch
 from torch import nn
 
-from torch_ref.attention import (
-    GRADIENT,
-    HEADS,
-    Projection,
-    feature_keys,
-    inter_weights,
-    joint_query,
-)
+from torch_ref.attention import GRADIENT, HEADS, Projection, feature_keys, joint_query
 from torch_ref.heads import WeightNormLinear
+from torch_ref.quick import inter_weights
 
 TINY = 1e-16
 

@@ -1,0 +1,86 @@
+"""`make bench`: steps, pseudo labels, evaluation, epochs, start and memory, side by side.
+
+    python -m benchmarks                      all of it, about 25 minutes on 2 cores
+    python -m benchmarks --only step epoch --sizes domainnet --rounds 5
+
+Needs a quiet machine. Prints tables; writes benchmarks/results/adaptation.json and .png.
+"""
+
+import argparse
+from pathlib import Path
+
+from benchmarks import plots
+from benchmarks.measuring import ROOT, in_turns, medians, run_child, write
+from benchmarks.problems import SIZES
+from benchmarks.sides import SIDES, TASKS
+
+SAMPLES = {"step": 512, "labels": 4096, "evaluate": 4096, "epoch": 4096}
+
+
+def plan(options):
+    """(task, size, method) of everything that is measured."""
+    for task in options.only:
+        for size in options.sizes if task == "step" else options.sizes[:1]:
+            for method in ("bi_aten", "aten") if task == "step" else ("bi_aten",):
+                yield task, size, method
+
+
+def measure(task, size, method, rounds):
+    """{side: medians}; the released code has no ATEN."""
+    sides = [side for side in SIDES if method == "bi_aten" or side != "authors"]
+
+    def once(side):
+        return run_child("benchmarks.sides", side, task, size, method, SAMPLES[task])
+
+    return {side: medians(rows) for side, rows in in_turns(rounds, sides, once).items()}
+
+
+def table(task, size, method, rows):
+    print(f"\n{task}, {size}, {method} ({SAMPLES[task]} samples)")
+    shown = [key for key in COLUMNS[task] if key in next(iter(rows.values()))]
+    base = rows.get("authors")
+    print("| side | " + " | ".join([*shown, *(["times the authors'"] if base else [])]) + " |")
+    print("|---" * (len(shown) + 1 + bool(base)) + "|")
+    for side, row in rows.items():
+        cells = [f"{row[key]:g}" for key in shown]
+        if base:
+            cells.append(f"{row['samples_per_second'] / base['samples_per_second']:.2f}")
+        print(f"| {side} | " + " | ".join(cells) + " |")
+
+
+COLUMNS = {
+    "step": (
+        "samples_per_second",
+        "step_ms",
+        "gemm_ms",
+        "gemm_share",
+        "to_first_step_s",
+        "memory_mb",
+    ),
+    "labels": ("samples_per_second", "seconds"),
+    "evaluate": ("samples_per_second", "seconds"),
+    "epoch": ("samples_per_second", "seconds", "memory_mb"),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/adaptation.json")
+    options = parser.parse_args()
+    results = []
+    for task, size, method in plan(options):
+        rows = measure(task, size, method, options.rounds)
+        table(task, size, method, rows)
+        results.append({"task": task, "size": size, "method": method, "medians": rows})
+        write(options.output, {"rounds": options.rounds, "samples": SAMPLES, "results": results})
+    plots.adaptation(results, options.output.with_suffix(".png"))
+    print(f"\nwritten: {options.output}, {options.output.with_suffix('.png')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The quick forms: broadcasts and sums of the equations, written as matrix products.
+
+On a CPU, MindSpore's broadcasts and sums over an axis take ten to twenty times as long as products
+of the same tensors. `attention` has each equation in its readable form; tests hold the forms here
+to it, gradients included.
+"""
+
+from mindspore import nn, ops
+
+NORM_FLOOR = 1e-8  # of a vector's length in a cosine
+
+
+def affine(x, weight, bias):
+    """x W + b for each group: x (G,S,K), weight (G,K,J), bias (G,1,J)."""
+    G, S, _ = x.shape
+    return ops.bmm(x, weight) + ops.bmm(ops.ones((G, S, 1), x.dtype), bias)
+
+
+def row_sums(x):
+    """Sums over the last axis, kept: (..., E) -> (..., 1)."""
+    E = x.shape[-1]
+    return ops.matmul(x.reshape(-1, E), ops.ones((E, 1), x.dtype)).reshape(*x.shape[:-1], 1)
+
+
+def column_sums(x):
+    """Sums over the axis before the last: (X,J,E) -> (X,1,E)."""
+    X, J, _ = x.shape
+    return ops.bmm(ops.ones((X, 1, J), x.dtype), x)
+
+
+def spread(x, width):
+    """(..., 1) -> (..., width), the same number in every place."""
+    return ops.matmul(x.reshape(-1, 1), ops.ones((1, width), x.dtype)).reshape(*x.shape[:-1], width)
+
+
+def inverse_length(squared):
+    """1 / |x| from |x|^2; of a zero vector large, but no NaN."""
+    return ops.rsqrt(ops.maximum(squared, NORM_FLOOR**2))
+
+
+def repeated(x, count):
+    """(X,1,E) -> (X,count,E), the same row in every place."""
+    return ops.bmm(ops.ones((x.shape[0], count, 1), x.dtype), x)
+
+
+class Cosines(nn.Cell):
+    """Cosines (X,J,H) of one query (X,H,E) and J keys (X,J,H,E), with their gradient by hand.
+
+    With s = <q,k> / (|q| |k|), the gradient is dk = (q / |q| - s k / |k|) / |k|, and the same for q
+    with the two exchanged: a sum of the vectors that are already there. Beside the cosines, the
+    cell returns what its gradient needs.
+    """
+
+    def construct(self, query, keys):
+        X, J, H, E = keys.shape
+        queries = repeated(query.reshape(X, 1, H * E), J).reshape(X, J, H, E)
+        per_query = inverse_length(row_sums(query * query)).reshape(X, 1, H)
+        per_key = inverse_length(row_sums(keys * keys)).reshape(X, J, H)
+        dots = row_sums(queries * keys).reshape(X, J, H)
+        return dots * per_key * per_query, per_query, per_key, queries
+
+    def bprop(self, query, keys, out, dout):
+        X, J, H, E = keys.shape
+        s, per_query, per_key, queries = out
+        ds = dout[0]
+        cross = spread((ds * per_key * per_query).expand_dims(3), E)  # (X,J,H,E)
+        along = spread((ds * s * per_key * per_key).expand_dims(3), E)
+        to_keys = cross * queries - along * keys
+        to_query = column_sums((cross * keys).reshape(X, J, H * E)).reshape(X, H, E)
+        back = (ds * s).sum(1) * ops.square(per_query.squeeze(1))  # (X,H)
+        return to_query - spread(back.expand_dims(2), E) * query, to_keys
+
+
+COSINES = Cosines()
+
+
+def keyed_similarity(features, outputs, weight, bias):
+    """`intra_similarity` of `output_keys`: O (B,N,N,C) under W^O (G,C,H*E)."""
+    N, B, H, E = features.shape
+    G, C, _ = weight.shape
+    o = outputs.swapaxes(0, 1).reshape(G, N * B * N // G, C)
+    keys = affine(o, weight, bias).reshape(N * B, N, H, E)
+    cosines = COSINES(features.reshape(N * B, H, E), keys)[0]
+    return cosines.reshape(N, B, N, H).swapaxes(0, 1)
+
+
+def keyless_similarity(features, outputs, weight, bias):
+    """The same without keys: from O (B,N,N,C) itself, as its keys are E/C times as large.
+
+    <f, W o + b> = <W f, o> + <b, f> and |W o + b|^2 = <o, W W o> + 2 <W b, o> + |b|^2: the bias is
+    one more class, whose output is 1.
+    """
+    N, B, H, E = features.shape
+    G, C, _ = weight.shape
+    W = ops.cat((weight, bias), 1).reshape(G, C + 1, H, E).swapaxes(1, 2)  # (G,H,C+1,E)
+    W_turned = W.swapaxes(2, 3)
+    one = ops.ones((N, B, N, 1), outputs.dtype)
+    o = ops.cat((outputs.swapaxes(0, 1), one), 3)  # (N,B,N,C+1)
+
+    seen = ops.bmm(features.reshape(G, N * B // G, H, E).swapaxes(1, 2), W_turned)  # W f
+    dots = ops.bmm(o, seen.transpose(0, 2, 3, 1).reshape(N, B, C + 1, H))  # (N,B,N,H)
+    gram = ops.bmm(W, W_turned).swapaxes(1, 2).reshape(G, C + 1, H * (C + 1))  # W W
+    images = ops.bmm(o.reshape(G, -1, C + 1), gram).reshape(N, B, N, H, C + 1)
+    squares = (images * o.expand_dims(3)).sum(-1)  # (N,B,N,H)
+    lengths = inverse_length(ops.square(features).sum(-1)).expand_dims(2)
+    return (dots * lengths * inverse_length(squares)).swapaxes(0, 1)
+
+
+def inter_weights(query, keys, temperature, reduce_heads):
+    """`attention.inter_weights`: beta (B,N) from query (B,H,E) and keys (N,B,H,E)."""
+    cosines = COSINES(query, keys.swapaxes(0, 1))[0]  # (B,N,H)
+    return reduce_heads(cosines, temperature)

@@ -1,0 +1,81 @@
+"""The quick forms of what takes longest, with fewer passes over the keys.
+
+`attention` has each equation in its readable form; tests hold the forms here to it, gradients
+included.
+"""
+
+import torch
+
+NORM_FLOOR = 1e-8  # of a vector's length in a cosine
+
+
+def affine(x, weight, bias):
+    """x W + b for each group: x (G,S,K), weight (G,K,J), bias (G,1,J)."""
+    return torch.baddbmm(bias, x, weight)
+
+
+def inverse_length(squared):
+    """1 / |x| from |x|^2; of a zero vector large, but no NaN."""
+    return torch.rsqrt(squared.clamp(min=NORM_FLOOR**2))
+
+
+class Cosines(torch.autograd.Function):
+    """Cosines (X,J,H) of one query (X,H,E) and J keys (X,J,H,E), with their gradient by hand.
+
+    With s = <q,k> / (|q| |k|), the gradient is dk = (q / |q| - s k / |k|) / |k|, and the same for q
+    with the two exchanged: a sum of the vectors that are already there.
+    """
+
+    @staticmethod
+    def forward(context, query, keys):
+        per_query = inverse_length(torch.linalg.vector_norm(query, dim=-1).square())[:, None]
+        per_key = inverse_length(torch.linalg.vector_norm(keys, dim=-1).square())  # (X,J,H)
+        s = (query[:, None] * keys).sum(-1) * per_key * per_query
+        context.save_for_backward(query, keys, s, per_query, per_key)
+        return s
+
+    @staticmethod
+    def backward(context, ds):
+        query, keys, s, per_query, per_key = context.saved_tensors
+        cross = (ds * per_key * per_query)[..., None]  # (X,J,H,1)
+        along = (ds * s * per_key * per_key)[..., None]
+        to_keys = (cross * query[:, None]).addcmul_(along, keys, value=-1)
+        back = (ds * s).sum(1) * per_query.squeeze(1).square()  # (X,H)
+        return (cross * keys).sum(1) - back[..., None] * query, to_keys
+
+
+def keyed_similarity(features, outputs, weight, bias):
+    """`intra_similarity` of `output_keys`: O (B,N,N,C) under W^O (G,C,H*E)."""
+    N, B, H, E = features.shape
+    G, C, _ = weight.shape
+    o = outputs.transpose(0, 1).reshape(G, N * B * N // G, C)
+    keys = affine(o, weight, bias).reshape(N * B, N, H, E)
+    cosines = Cosines.apply(features.reshape(N * B, H, E), keys)
+    return cosines.reshape(N, B, N, H).transpose(0, 1)
+
+
+def keyless_similarity(features, outputs, weight, bias):
+    """The same without keys: from O (B,N,N,C) itself, as its keys are E/C times as large.
+
+    <f, W o + b> = <W f, o> + <b, f> and |W o + b|^2 = <o, W W o> + 2 <W b, o> + |b|^2: the bias is
+    one more class, whose output is 1.
+    """
+    N, B, H, E = features.shape
+    G, C, _ = weight.shape
+    W = torch.cat((weight, bias), 1).reshape(G, C + 1, H, E).transpose(1, 2)  # (G,H,C+1,E)
+    W_turned = W.transpose(2, 3)
+    one = outputs.new_ones(N, B, N, 1)
+    o = torch.cat((outputs.transpose(0, 1), one), 3)  # (N,B,N,C+1)
+
+    seen = features.reshape(G, N * B // G, H, E).transpose(1, 2) @ W_turned  # W f
+    dots = o @ seen.permute(0, 2, 3, 1).reshape(N, B, C + 1, H)  # (N,B,N,H)
+    gram = (W @ W_turned).transpose(1, 2).reshape(G, C + 1, H * (C + 1))  # W W
+    images = torch.bmm(o.reshape(G, -1, C + 1), gram).reshape(N, B, N, H, C + 1)
+    squares = (images * o[:, :, :, None]).sum(-1)  # (N,B,N,H)
+    lengths = inverse_length(features.square().sum(-1))[:, :, None]
+    return (dots * lengths * inverse_length(squares)).transpose(0, 1)
+
+
+def inter_weights(query, keys, temperature, reduce_heads):
+    """`attention.inter_weights`: beta (B,N) from query (B,H,E) and keys (N,B,H,E)."""
+    return reduce_heads(Cosines.apply(query, keys.transpose(0, 1)), temperature)
