@@ -1,6 +1,6 @@
 # make train   adapt on the shipped benchmark      make test    lint, types, all tests
 # make parity  worst error of each parity case     make emoji   build the emoji benchmark anew
-# make office_caltech IMAGES=folder   build Office-Caltech from its images
+# make bench   speed and memory, side by side     make office_caltech IMAGES=folder   build it
 # make clean   remove the virtual environment
 SHELL := /bin/bash
 VENV := .venv
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: train test lint parity emoji office_caltech clean
+.PHONY: train test lint parity bench emoji office_caltech clean
 
 train: $(VENV)/.base
 	$(BIN)/python ms_biaten/train.py --controls $(ARGS)
@@ -41,6 +41,9 @@ endif
 
 parity: $(VENV)/.dev
 	$(BIN)/python -m parity_tests $(ARGS)
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
 	rm -rf $(VENV)

@@ -36,6 +36,7 @@ def step_products(sizes, batch, method):
         Product("feature keys, dW", groups, D, S, J),
         Product("query", 1, batch, N * D, J),
         Product("query, dW", 1, N * D, batch, J),
+        Product("labels", 1, batch, D, N * C),
     ]
     if method == "aten":
         return [

@@ -35,3 +35,26 @@ def adaptation(results, path):
     figure.tight_layout()
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def growth(results, what, path):
+    """Time and memory along each size, both axes logarithmic."""
+    figure, axes = plt.subplots(2, len(results), figsize=(4 * len(results), 6), squeeze=False)
+    names = {"M": "target samples M", "N": "sources N", "C": "classes C"}
+    for column, (along, found) in enumerate(results.items()):
+        sizes = [int(size) for size in found["medians"]]
+        rows = list(found["medians"].values())
+        for line, keys in enumerate((what[along], ("memory_mb",))):
+            axis = axes[line, column]
+            for key in keys:
+                label = f"{key.rsplit('_', 1)[0]}: {along}^{found['exponents'][key]:g}"
+                axis.loglog(sizes, [row[key] for row in rows], "o-", label=label)
+            axis.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=7)
+            axis.xaxis.minorticks_off()
+            axis.set_xlabel(names[along], fontsize=8)
+            axis.set_ylabel(("seconds", "peak memory, MB")[line], fontsize=8)
+            axis.grid(which="both", alpha=0.25)
+            axis.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

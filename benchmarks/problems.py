@@ -26,12 +26,12 @@ class Problem:
     seed: int = 0
 
     @classmethod
-    def of(cls, name, method, settings=None, sources=None, classes=None):
-        """The `official` profile: what the authors' release computes, for all sides."""
+    def of(cls, name, method, settings=None, sources=None, classes=None, profile="official"):
+        """`official` is what the authors' release computes: the profile for all sides."""
         config = load_config(
             name,
             target=None,
-            profile="official",
+            profile=profile,
             overrides=[],
             settings={"method.name": method, **(settings or {})},
         )

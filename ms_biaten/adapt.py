@@ -1,7 +1,6 @@
 """The adapted model, and its update by Eq. (17). `spec.algorithm` runs the loop of Algorithm 1."""
 
 import mindspore as ms
-import numpy as np
 from mindspore import nn, ops
 
 from ms_biaten.attention import ATTENTION
@@ -18,6 +17,7 @@ from ms_biaten.pseudo_label import (
     nearest_class,
     weighted_sums,
 )
+from ms_biaten.spec.bank import collected
 from ms_biaten.spec.schedules import loss_coefficients
 from ms_biaten.spec.shapes import attention_shapes
 
@@ -122,11 +122,13 @@ class Adapter(Engine):
         """A second pass: what the epoch's steps need to know each sample's label."""
         # Of a small target the survey before it has seen all that this pass would compute again.
         seen, self.seen = self.seen, []
-        parts = []
-        for phi, beta in seen or (self.predict(raw)[::4] for raw in bank.chunks(size)):
-            kept = self.remember(phi, beta, *self.clusters, self.objective.label_distance)
-            parts.append(kept.asnumpy())
-        return np.concatenate(parts)
+
+        def parts():
+            for phi, beta in seen or (self.predict(raw)[::4] for raw in bank.chunks(size)):
+                kept = self.remember(phi, beta, *self.clusters, self.objective.label_distance)
+                yield kept.asnumpy()
+
+        return collected(parts(), len(bank))
 
     def set_clusters(self, sums, mass):
         mu = centroids(sums, mass)

@@ -7,6 +7,7 @@ from mindspore import Tensor, nn, ops
 from ms_biaten.backbones.stochastic_depth import draw_depth, is_drawn
 from ms_biaten.extract import Extractor
 from ms_biaten.optimizers import EACH, Sgd, times
+from ms_biaten.quick import ROW_BY_ROW
 from ms_biaten.runtime import compiled, half_precision, loss_scale
 from ms_biaten.spec.weights import check_arrays, copied, torch_name
 
@@ -16,9 +17,6 @@ def clip_gradients(gradients, limit):
     length = ops.sqrt(ops.cat(EACH(squared, gradients)).sum())
     scale = ops.minimum(limit / (length + 1e-6), 1.0)
     return EACH(ops.partial(times, scale), gradients), length
-
-
-ROW_BY_ROW = ops.MatMul(transpose_b=True)
 
 
 def squared(x):
@@ -84,8 +82,10 @@ class Engine:
         self.model.set_train(False)
         self.chunk = max(self.chunk, len(raw))
         short = self.chunk - len(raw)  # a last, shorter chunk is padded: no second compilation
-        padded = np.pad(raw, ((0, short), (0, 0), (0, 0))) if short else raw
-        outputs = self.forward(self.tensor(padded))
+        seen = self.tensor(raw)
+        if short:
+            seen = ops.cat((seen, ops.zeros((short, *seen.shape[1:]), seen.dtype)))
+        outputs = self.forward(seen)
         return tuple(x[: len(raw)] for x in outputs) if short else outputs
 
     def outputs(self, raw):
@@ -147,7 +147,17 @@ class Engine:
     # -- state ---------------------------------------------------------------------------------
 
     def tensor(self, array):
+        if isinstance(array, Tensor):  # picked from what is kept on the device
+            return array
         return Tensor.from_numpy(np.ascontiguousarray(array))
+
+    def keep(self, features):
+        """`data.placement: device`: all features, as they are stored."""
+        return self.tensor(features)
+
+    def pick(self, kept, rows):
+        """Those rows of what is kept, in single precision."""
+        return ops.gather(kept, self.tensor(rows), 0).astype(ms.float32)
 
     def weights(self):
         """The model's tensors by name, and those of backbones that are trained."""

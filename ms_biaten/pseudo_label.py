@@ -5,6 +5,8 @@ Shapes: B batch, N sources, C classes, D bottleneck width.
 
 from mindspore import ops
 
+from ms_biaten.quick import ROW_BY_ROW, repeated, row_sums, spread
+
 MASS_FLOOR = 1e-8  # below it nobody predicts the class: no centroid, never a label
 
 
@@ -51,7 +53,7 @@ def mixed_feature(phi, beta):
 def mixed_centroids(mixed, beta, mu, products):
     """Eq. (12): mu~_c = sum_i beta_i mu_c^i, as phi~ . mu~_c and |mu~_c|^2, both (B,C)."""
     N, C, D = mu.shape
-    dots = ops.matmul(mixed, mu.reshape(N * C, D).T).reshape(-1, N, C)
+    dots = ROW_BY_ROW(mixed, mu.reshape(N * C, D)).reshape(-1, N, C)
     pairs = (beta.expand_dims(2) * beta.expand_dims(1)).reshape(-1, N * N)
     squares = ops.maximum(ops.matmul(pairs, products), 0.0)
     return ops.bmm(beta.expand_dims(1), dots).squeeze(1), squares
@@ -59,13 +61,13 @@ def mixed_centroids(mixed, beta, mu, products):
 
 def cosine_distance(mixed, dots, squares):
     """Paper: one minus the cosine."""
-    lengths = ops.rsqrt(ops.maximum(ops.square(mixed).sum(1, keepdims=True) * squares, 1e-16))
-    return 1 - dots * lengths
+    own = spread(row_sums(mixed * mixed), squares.shape[1])
+    return 1 - dots * ops.rsqrt(ops.maximum(own * squares, 1e-16))
 
 
 def euclidean_distance(mixed, dots, squares):
     """Released code: |phi~ - mu~|^2, which orders as the distance does."""
-    return ops.square(mixed).sum(1, keepdims=True) - 2 * dots + squares
+    return spread(row_sums(mixed * mixed), squares.shape[1]) - 2 * dots + squares
 
 
 LABEL_DISTANCE = {"cosine": cosine_distance, "euclidean": euclidean_distance}
@@ -75,7 +77,8 @@ def class_distances(phi, beta, mu, products, penalty, choice):
     """Distance (B,C) of each sample's mixed feature to each of its mixed centroids."""
     mixed = mixed_feature(phi, beta)
     dots, squares = mixed_centroids(mixed, beta, mu, products)
-    return choice(mixed, dots, squares) + penalty
+    each = repeated(penalty.reshape(1, 1, -1), mixed.shape[0]).squeeze(0)
+    return choice(mixed, dots, squares) + each
 
 
 def nearest_class(distances):

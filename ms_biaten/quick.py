@@ -8,6 +8,7 @@ to it, gradients included.
 from mindspore import nn, ops
 
 NORM_FLOOR = 1e-8  # of a vector's length in a cosine
+ROW_BY_ROW = ops.MatMul(transpose_b=True)  # no copy of a transposed matrix
 
 
 def affine(x, weight, bias):

@@ -1,8 +1,8 @@
 """The adapted model, and its update by Eq. (17). `spec.algorithm` runs the loop of Algorithm 1."""
 
-import numpy as np
 from torch import nn
 
+from ms_biaten.spec.bank import collected
 from ms_biaten.spec.schedules import loss_coefficients
 from ms_biaten.spec.shapes import attention_shapes
 from torch_ref.attention import ATTENTION
@@ -119,11 +119,13 @@ class Adapter(Engine):
         """A second pass: what the epoch's steps need to know each sample's label."""
         # Of a small target the survey before it has seen all that this pass would compute again.
         seen, self.seen = self.seen, []
-        parts = []
-        for phi, beta in seen or (self.predict(raw)[::4] for raw in bank.chunks(size)):
-            kept = self.remember(phi, beta, *self.clusters, self.objective.label_distance)
-            parts.append(kept.cpu().numpy())
-        return np.concatenate(parts)
+
+        def parts():
+            for phi, beta in seen or (self.predict(raw)[::4] for raw in bank.chunks(size)):
+                kept = self.remember(phi, beta, *self.clusters, self.objective.label_distance)
+                yield kept.cpu().numpy()
+
+        return collected(parts(), len(bank))
 
     def set_clusters(self, sums, mass):
         mu = centroids(sums, mass)

@@ -149,7 +149,17 @@ class Engine:
     # -- state ---------------------------------------------------------------------------------
 
     def tensor(self, array):
+        if isinstance(array, torch.Tensor):  # picked from what is kept on the device
+            return array
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+    def keep(self, features):
+        """`data.placement: device`: all features, as they are stored."""
+        return self.tensor(features)
+
+    def pick(self, kept, rows):
+        """Those rows of what is kept, in single precision."""
+        return kept[self.tensor(rows)].float()
 
     def weights(self):
         """The model's tensors by name, and those of backbones that are trained."""

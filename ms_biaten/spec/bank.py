@@ -55,6 +55,17 @@ class Bank:
         """Features of frozen backbones stay what they are; `image_bank` has others."""
 
 
+def collected(parts: Iterable[np.ndarray], count: int) -> np.ndarray:
+    """Parts of `count` rows in all as one array; they are never in memory twice."""
+    made, done = np.empty(0), 0
+    for part in parts:
+        if not done:
+            made = np.empty((count, *part.shape[1:]), part.dtype)
+        made[done : done + len(part)] = part
+        done += len(part)
+    return made
+
+
 def save_bank(folder: Path, bank: Bank, views: Mapping[str, np.ndarray] | None = None) -> None:
     """A bank made in memory; `views` are further views of the same samples, by name."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,7 @@ class Data:
     benchmark: str = "debug"
     bank: str = ""  # folder of the target's feature bank; may hold {target}; empty: made in memory
     sources: str = ""  # folder of the <domain>.safetensors heads; empty: heads/ in the bank
+    placement: Literal["disk", "host", "device"] = "disk"  # where the features are: docs/scaling.md
     # What follows is read only where images are: train.trainable=backbone, predict, export.
     models: str = ""  # folder of the sources' backbones; empty: where the bank says they were
     images: str = ""  # folder that the bank's samples are in

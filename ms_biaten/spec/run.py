@@ -33,7 +33,7 @@ CHECKPOINT_FORMAT = "1"
 # Where a run happens, and how often it is saved, does not change what it computes.
 PLACE = (
     *("run.output", "run.device", "run.checkpoint_seconds", "run.image_batch"),
-    *("data.models", "data.images", "data.workers"),
+    *("data.placement", "data.models", "data.images", "data.workers"),
 )
 
 

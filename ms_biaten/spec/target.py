@@ -15,6 +15,7 @@ from ms_biaten.spec.debug import debug_bank, debug_source
 from ms_biaten.spec.described import Description
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.image_bank import ImageBank
+from ms_biaten.spec.placement import placed
 from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.weights import Arrays, load_heads
 
@@ -40,6 +41,7 @@ def open_target(config: Config) -> Target:
     folder = bank_folder(config)
     if folder:
         bank, where = load_bank(folder, config.profile.view), str(folder)
+        bank = placed(bank, config.data.placement)
         described = Description.of_bank(folder)
     else:
         bank, where = debug_bank(config.target, config.profile.view), "the debug benchmark"

@@ -23,6 +23,7 @@ from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
+from ms_biaten.spec.placement import DeviceBank
 from ms_biaten.spec.report.command import write_report
 from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.target import Target, open_target
@@ -164,8 +165,11 @@ def train(
     if folder.lines and folder.lines[-1]["kind"] == "final":
         say("this run is finished already")
         return folder
+    frozen = config.train.trainable == "bottleneck"
+    on_device = frozen and config.data.placement == "device"
+    bank = DeviceBank.of(target.bank, engine) if on_device else target.bank
     try:
-        algorithm.run(engine, target.bank, folder, about, say)
+        algorithm.run(engine, bank, folder, about, say)
     except KeyboardInterrupt:
         say(f"stopped; go on with: {program} train --resume {folder.path}")
         sys.exit(130)  # not the general message: the same command would start a new run
