@@ -43,7 +43,7 @@ RUNS = (
 
 def parameters(sizes):
     """Trained by Bi-ATEN: bottlenecks with their normalisation, W^F, W^O, W^QF."""
-    N, R, D, C, J = (sizes.sources, sizes.raw, sizes.width, sizes.classes, 0)
+    N, R, D, C = sizes.sources, sizes.raw, sizes.width, sizes.classes
     J = sizes.heads * sizes.embedding
     return N * (R * D + 3 * D) + N * (D + 1) * J + N * (C + 1) * J + (N * D + 1) * J
 
@@ -63,14 +63,19 @@ def terms(sizes, batch=BATCH):
 
 
 def fitted(points):
-    """Coefficients, none negative, that are off by the least share: points are (sizes, seconds)."""
-    from scipy.optimize import nnls
+    """Coefficients that are off by the least share: points are (sizes, seconds).
 
-    rows = np.array([terms(sizes) for sizes, _ in points])
-    seconds = np.array([value for _, value in points])
+    One that comes out negative says nothing of its own: it is left out, the others fitted anew.
+    """
+    rows = np.array([np.array(terms(sizes)) / seconds for sizes, seconds in points])
     scale = rows.max(0)
-    found, _ = nnls(rows / scale / seconds[:, None], np.ones(len(points)))
-    return found / scale
+    used = np.ones(rows.shape[1], bool)
+    while True:
+        found = np.zeros(rows.shape[1])
+        found[used] = np.linalg.lstsq((rows / scale)[:, used], np.ones(len(points)), rcond=None)[0]
+        if (found >= 0).all():
+            return found / scale
+        used[found.argmin()] = False
 
 
 def step_seconds(coefficients, sizes, batch=BATCH):
@@ -83,9 +88,10 @@ def disk_bytes(run):
 
 
 def memory_bytes(run, batch=BATCH, chunk=512):
-    """Beside the interpreter, `placement: disk`: parameters, momenta, gradients twice, keys, a chunk.
+    """Beside the interpreter, with `placement: disk`.
 
-    What a run keeps of each sample: its label, its weights, its predictions.
+    Parameters, momenta and gradients, six tensors of keys, the outputs of a chunk; of each sample
+    its label, its weights and its predictions.
     """
     sizes = run.sizes
     step = 4 * (4 * parameters(sizes) + 6 * key_numbers(sizes, batch))
@@ -94,7 +100,7 @@ def memory_bytes(run, batch=BATCH, chunk=512):
 
 
 def network_bytes(sizes):
-    """What one worker sends in a step: gradients by a ring, statistics of normalisation and losses."""
+    """One worker, one step: gradients by a ring, statistics of the normalisation and the losses."""
     statistics = 2 * 2 * sizes.sources * sizes.width + (2 * sizes.sources + 1) * sizes.classes
     return 2 * 4 * (parameters(sizes) + statistics)
 

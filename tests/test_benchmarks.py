@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks import cost_model
 from benchmarks.authors import AuthorsStep, labels_by_sample
 from benchmarks.gemms import step_products
 from benchmarks.growth import exponent
@@ -72,3 +73,13 @@ def test_the_formula_counts_the_products_of_a_step(method):
 def test_exponents_are_those_of_powers():
     sizes = [2, 4, 8, 16]
     assert exponent(sizes, [3 * size**1.5 for size in sizes]) == 1.5
+
+
+def test_the_cost_model_counts_the_parameters_and_finds_its_coefficients():
+    sizes = [Sizes(n, c, 1024, 256, 4, 512) for n in (2, 5, 12) for c in (150, 345, 700)]
+    problem = Problem.of("domainnet", "bi_aten")
+    engine = make_engine(problem.config, problem.sizes, problem.arrays())
+    assert cost_model.parameters(problem.sizes) == engine.parameter_count()
+    wanted = np.array([1e-11, 2e-9, 3e-9, 4e-3])
+    points = [(s, cost_model.step_seconds(wanted, s)) for s in sizes]
+    assert cost_model.fitted(points) == pytest.approx(wanted, rel=1e-6)

@@ -36,6 +36,27 @@ def test_a_file_is_read_as_it_was_mapped(mapped):
         assert (found == rows).all() and (ours == mapped.rows(rows)).all()
 
 
+class Shelf:
+    """A device that keeps plain arrays."""
+
+    def keep(self, features):
+        return features
+
+    def pick(self, kept, rows):
+        return kept[rows].astype(np.float32)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_span_is_those_rows(mapped, place):
+    bank = placed(mapped, place)
+    bank = DeviceBank.of(bank, Shelf()) if place == "device" else bank
+    part = bank.span(slice(20, 90)).span(slice(5, 60))
+    assert (len(part), part.samples[0]) == (55, mapped.samples[25])
+    assert (part.labels == mapped.labels[25:80]).all()
+    assert (np.concatenate(list(part.chunks(20))) == mapped.features[25:80]).all()
+    assert (part.rows(np.array([3, 0])) == mapped.features[[28, 25]]).all()
+
+
 def test_host_holds_a_copy_as_it_is_stored(mapped):
     bank = placed(mapped, "host")
     assert not isinstance(bank.features, np.memmap)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,13 @@ class Bank:
         """The whole target in order, `size` samples at a time."""
         for start in range(0, len(self), size):
             yield self.features[start : start + size].astype(np.float32)
+
+    def span(self, rows: slice) -> Bank:
+        """These rows alone, as a bank; nothing is read or copied."""
+        labels = None if self.labels is None else self.labels[rows]
+        return replace(
+            self, samples=self.samples[rows], features=self.features[rows], labels=labels
+        )
 
     def refresh(self, extract: Callable[[np.ndarray], np.ndarray]) -> None:
         """Features of frozen backbones stay what they are; `image_bank` has others."""

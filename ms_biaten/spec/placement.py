@@ -8,9 +8,10 @@ device   all of them beside the computing: no batch travels there
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -34,6 +35,12 @@ class RowFile:
         self.path, self.offset = Path(str(mapped.filename)), int(mapped.offset)
         self.shape, self.dtype = mapped.shape[1:], mapped.dtype
         self.stride = int(np.prod(self.shape)) * self.dtype.itemsize
+
+    def from_row(self, row: int) -> RowFile:
+        """The same file, rows counted from this one."""
+        other = copy(self)
+        other.offset = self.offset + row * self.stride
+        return other
 
     def read(self, rows: np.ndarray | range) -> np.ndarray:
         """In the order asked for; neighbours in one read."""
@@ -64,6 +71,10 @@ class FileBank(Bank):
     """Features stay in their file; a thread reads a batch ahead of who computes."""
 
     file: RowFile = field(default=None)  # type: ignore[assignment]  # always given
+
+    def span(self, rows: slice) -> FileBank:
+        part = cast(FileBank, super().span(rows))
+        return replace(part, file=self.file.from_row(rows.start))
 
     def rows(self, rows: np.ndarray) -> np.ndarray:
         return self.file.read(rows).astype(np.float32, copy=False)
@@ -101,13 +112,18 @@ class DeviceBank(Bank):
 
     device: Device = field(default=None)  # type: ignore[assignment]  # always given
     kept: Any = None
+    first: int = 0  # the row of what is kept that this bank begins with
 
     @classmethod
     def of(cls, bank: Bank, device: Device) -> DeviceBank:
         return cls(**_same(bank), device=device, kept=device.keep(np.array(bank.features)))
 
+    def span(self, rows: slice) -> DeviceBank:
+        part = cast(DeviceBank, super().span(rows))
+        return replace(part, first=self.first + rows.start)
+
     def rows(self, rows: np.ndarray) -> Any:
-        return self.device.pick(self.kept, rows)
+        return self.device.pick(self.kept, rows + self.first)
 
     def chunks(self, size: int) -> Iterator[Any]:
         for part in in_batches(0, len(self), size):
