@@ -1,0 +1,103 @@
+"""The tables of docs/scaling.md from the records in benchmarks/results.
+
+python -m benchmarks.tables            prints them; a test holds the page to them
+"""
+
+import json
+
+from benchmarks.measuring import ROOT
+
+RESULTS = ROOT / "benchmarks/results"
+
+
+def record(name):
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def markdown(header, rows):
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
+
+
+def steps():
+    """Samples a second of the step, all sizes and methods."""
+    rows = []
+    for entry in record("adaptation")["results"]:
+        if entry["task"] != "step":
+            continue
+        base = entry["medians"].get("authors")
+        for side, row in entry["medians"].items():
+            times = row["samples_per_second"] / base["samples_per_second"] if base else None
+            rows.append(
+                (
+                    f"{entry['size']}, {entry['method']}",
+                    side,
+                    f"{row['samples_per_second']:,.0f}",
+                    f"{times:.2f}" if times else "",
+                    f"{100 * row['gemm_share']:.0f}%",
+                    f"{row['to_first_step_s']:.1f}",
+                    f"{row['memory_mb']:,.0f}",
+                )
+            )
+    header = ("size, method", "side", "samples/s", "times the authors'", "of the products alone")
+    return markdown((*header, "to the first step, s", "peak memory, MB"), rows)
+
+
+def passes():
+    """Labels, evaluation and whole epochs, at DomainNet's size."""
+    rows = []
+    for entry in record("adaptation")["results"]:
+        if entry["task"] == "step":
+            continue
+        base = entry["medians"]["authors"]["samples_per_second"]
+        for side, row in entry["medians"].items():
+            speed = row["samples_per_second"]
+            rows.append((entry["task"], side, f"{speed:,.0f}", f"{speed / base:.2f}"))
+    return markdown(("what", "side", "samples/s", "times the authors'"), rows)
+
+
+def profile():
+    found = record("profile")
+    rows = [(kind, f"{ms:.1f}") for kind, ms in found["kernels_ms"].items()]
+    rows += [("other kernels", f"{found['other_kernels_ms']:.1f}")]
+    rows += [("between kernels", f"{found['between_kernels_ms']:.1f}")]
+    return markdown(("kernel", "ms a step"), [*rows, ("**the step**", f"{found['step_ms']:.1f}")])
+
+
+def scale():
+    rows = [
+        (
+            f"{row['samples']:,}",
+            f"{row['profile']}, {row['placement']}",
+            f"{row['epoch_s']:,.0f}",
+            f"{row['samples_per_second']:,.0f}",
+            f"{row['beside_mb']:,.0f}",
+        )
+        for row in [record("scale")]
+    ]
+    header = ("samples", "profile, placement", "epoch, s", "samples/s", "memory beside, MB")
+    return markdown(header, rows)
+
+
+def growth():
+    rows = []
+    for along, found in record("growth")["results"].items():
+        for key, value in found["exponents"].items():
+            sizes = list(found["medians"])
+            ends = [found["medians"][size][key] for size in (sizes[0], sizes[-1])]
+            span = f"{int(sizes[0]):,} to {int(sizes[-1]):,}"
+            told = " to ".join(f"{end:,.3g}" for end in ends)
+            rows.append((along, span, key, told, f"{along}^{value:g}"))
+    return markdown(("along", "from", "what", "measured", "heading for"), rows)
+
+
+TABLES = (steps, passes, profile, scale, growth)
+
+
+def main():
+    for table in TABLES:
+        print(f"\n{table.__name__}\n{table()}")
+
+
+if __name__ == "__main__":
+    main()
