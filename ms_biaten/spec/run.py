@@ -27,6 +27,7 @@ from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import differences, dump, from_tree, read_yaml
 from ms_biaten.spec.metrics import Survey
 from ms_biaten.spec.weights import Arrays, write_safetensors
+from ms_biaten.spec.workers import Workers
 
 CHECKPOINT_FORMAT = "1"
 
@@ -142,6 +143,31 @@ class RunFolder:
             # File names are any bytes.
             file.write(table.getvalue().encode("utf-8", "surrogateescape"))
         return path
+
+
+class Onlooker(RunFolder):
+    """The folder as all workers but one have it: they keep the same lines and write nothing."""
+
+    def write(self, line: dict[str, Any]) -> None:
+        self.lines.append(line)
+
+    def save_checkpoint(self, arrays: Arrays, position: dict[str, Any], name: str = "last") -> None:
+        pass
+
+    def write_predictions(self, bank: Bank, survey: Survey) -> Path:
+        return self.path / "predictions.csv"
+
+
+def open_run(folder: RunFolder | None, config: Config, workers: Workers) -> RunFolder:
+    """The run to go on with, or a new one; one worker makes and writes it, the others look on."""
+    if workers.main:
+        folder = folder or RunFolder.create(config)
+        workers.wait()
+        return folder
+    workers.wait()
+    seen = Onlooker(folder.path if folder else Path(config.run.output), config)
+    seen.lines = folder.lines if folder else []
+    return seen
 
 
 def _fresh_folder(config: Config) -> Path:

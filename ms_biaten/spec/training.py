@@ -24,9 +24,10 @@ from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.report.command import write_report
-from ms_biaten.spec.run import RunFolder
+from ms_biaten.spec.run import RunFolder, open_run
 from ms_biaten.spec.target import Target, open_target
 from ms_biaten.spec.weights import stack_sources
+from ms_biaten.spec.workers import Workers
 
 COMPARED: tuple[MethodName, ...] = ("bn_only", "uniform", "aten", "bi_aten")
 
@@ -49,13 +50,18 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
     target = open_target(config)
     framework = importlib.import_module(backend)
     framework.prepare(config)
+    workers = framework.workers()
+    if workers.several:
+        check_shared(config, options)
     backbones = target.backbones(config, framework)  # a wrong folder of them leaves no run behind
 
-    folder = folder or RunFolder.create(config)
+    folder = open_run(folder, config, workers)
     place = folder.path
+    workers.begin(str(place))
     controls = controls_of(config, place) if options.controls else {}
     beside = start_beside(controls, backend) if config.run.device == "CPU" else None
-    train(config, target, framework, folder, program, backbones=backbones)
+    quiet = not workers.main
+    train(config, target, framework, folder, program, quiet, backbones, workers)
     if controls:
         console.say(f"controls: {', '.join(map(console.title_of, controls.values()))}")
     if beside:
@@ -71,11 +77,35 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
                 f"control {method} did not finish; go on with: "
                 f"{program} train --resume {place} --controls"
             )
+    if workers.main:
+        conclude(folder, runs, target.bank.domains, program, options.report)
+    workers.leave()
+
+
+def conclude(
+    folder: RunFolder,
+    runs: dict[str, list[dict[str, Any]]],
+    domains: tuple[str, ...],
+    program: str,
+    report: bool,
+) -> None:
+    """The table of all runs, and where everything is."""
     console.say("")
-    console.say(console.final_table(runs, target.bank.domains))
-    console.say(f"run folder: {place}  (results.jsonl, predictions.csv, checkpoints/)")
-    if options.report:
-        console.say(f"report: {report_of(place, program)}")
+    console.say(console.final_table(runs, domains))
+    console.say(f"run folder: {folder.path}  (results.jsonl, predictions.csv, checkpoints/)")
+    if report:
+        console.say(f"report: {report_of(folder.path, program)}")
+
+
+def check_shared(config: Config, options: argparse.Namespace) -> None:
+    """What several workers do not do."""
+    alone = "; run it in one process, without msrun"
+    if config.train.trainable == "backbone":
+        raise UserError(f"train.trainable: several workers train no backbones{alone}")
+    if options.controls:
+        raise UserError(f"--controls: not with several workers{alone}, or each method by itself")
+    if options.resume is None and not config.run.output:
+        raise UserError("--output: several workers must be told their folder")
 
 
 def controls_of(config: Config, place: Path) -> dict[MethodName, Config]:
@@ -142,13 +172,15 @@ def train(
     program: str,
     quiet: bool = False,
     backbones: list[Any] | None = None,
+    workers: Workers = algorithm.ALONE,
 ) -> RunFolder:
     """One run to its end, in a new folder or in the one to go on with."""
     arrays = {**stack_sources(target.heads), **initial_arrays(config, target.sizes)}
     backbones = backbones or target.backbones(config, framework)
     engine = framework.make_engine(config, target.sizes, arrays, backbones)
     folder = folder or RunFolder.create(config)
-    target.described.save(folder.path)
+    if workers.main:
+        target.described.save(folder.path)
     about = {
         "versions": {
             "ms_biaten": ms_biaten.__version__,
@@ -165,7 +197,7 @@ def train(
         say("this run is finished already")
         return folder
     try:
-        algorithm.run(engine, target.bank, folder, about, say)
+        algorithm.run(engine, target.bank, folder, about, say, workers)
     except KeyboardInterrupt:
         say(f"stopped; go on with: {program} train --resume {folder.path}")
         sys.exit(130)  # not the general message: the same command would start a new run

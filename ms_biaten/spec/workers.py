@@ -1,0 +1,75 @@
+"""Who works on a run: one process, or several that share its batches and its target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ms_biaten.spec.bank import Bank
+from ms_biaten.spec.errors import UserError
+
+
+class Workers:
+    """One process that does it all; a framework's own class is several of them."""
+
+    def __init__(self, rank: int = 0, size: int = 1):
+        self.rank, self.size = rank, size
+
+    @property
+    def main(self) -> bool:
+        """The one that writes and speaks."""
+        return self.rank == 0
+
+    @property
+    def several(self) -> bool:
+        return self.size > 1
+
+    # -- who does what -------------------------------------------------------------------------
+
+    def part(self, rows: np.ndarray) -> np.ndarray:
+        """This worker's rows of a batch; all take the whole of one that is too short to share."""
+        return np.array_split(rows, self.size)[self.rank] if len(rows) >= self.size else rows
+
+    def span(self, count: int) -> slice:
+        """This worker's rows of the target."""
+        return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
+
+    def shard(self, bank: Bank) -> Bank:
+        """This worker's rows of the bank; the others are not read."""
+        if not self.several:
+            return bank
+        if len(bank) < self.size:
+            raise UserError(f"{self.size} workers for {len(bank)} samples; start fewer")
+        rows = self.span(len(bank))
+        labels = None if bank.labels is None else bank.labels[rows]
+        return replace(
+            bank, samples=bank.samples[rows], features=bank.features[rows], labels=labels
+        )
+
+    # -- what they tell each other -------------------------------------------------------------
+
+    def gathered(self, array: np.ndarray) -> np.ndarray:
+        """The rows of all workers, in their order; every worker has them."""
+        return array
+
+    def merged(self, labels: np.ndarray) -> np.ndarray:
+        """Labels (M,), of which each worker knows some and has -1 for the others."""
+        if not self.several:
+            return labels
+        known = np.flatnonzero(labels >= 0)
+        rows, values = self.gathered(known), self.gathered(labels[known])
+        whole = np.full_like(labels, -1)
+        whole[rows] = values
+        return whole
+
+    def wait(self) -> None:
+        """Until all have come this far."""
+
+    # -- the run -------------------------------------------------------------------------------
+
+    def begin(self, run: str) -> None:
+        """From here on there is a run to go on with, should a worker be killed."""
+
+    def leave(self) -> None:
+        """The run is over for all of them."""
