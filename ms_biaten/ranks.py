@@ -6,13 +6,12 @@ a worker's gradient is that of the loss times the number of workers, as far as i
 own rows, and the mean over the workers is the gradient of the loss: `shared`.
 """
 
-import os
-
 import numpy as np
 from mindspore import Tensor, communication, ops
 
 from ms_biaten.optimizers import EACH
-from ms_biaten.spec.workers import Workers
+from ms_biaten.spec.errors import RunError
+from ms_biaten.spec.workers import Workers, asked
 from ms_biaten.watch import watch
 
 EXACT = 1 << 24  # whole numbers below it are exact in float32, which is what can travel on a CPU
@@ -24,9 +23,13 @@ _reduce = _gather = None
 def start():
     """Joins the others, where `msrun` started several; once, and before the first kernel."""
     global _size, _rank, _team, _reduce, _gather
-    if _size > 1 or int(os.environ.get("MS_WORKER_NUM", "1")) < 2:
+    if _size > 1 or asked() < 2:
         return
-    communication.init()
+    try:
+        communication.init()  # `msrun`'s scheduler runs the same command, and stays in here
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise RunError(f"the workers lost each other, or never met: {reason}") from None
     _size, _rank = communication.get_group_size(), communication.get_rank()
     _reduce, _gather = ops.AllReduce(), ops.AllGather()
     _team = Team(_rank, _size)
@@ -121,8 +124,8 @@ class Team(Workers):
         gathered(np.zeros(1, np.float32))
 
     def begin(self, run):
-        self.watch.run = run
+        self.watch.begin(run)
 
     def leave(self):
-        self.watch.over = True  # from here on a worker that is gone is one that has finished
+        self.watch.end()
         self.wait()

@@ -3,6 +3,7 @@
 `msrun` ends them, too, within a second, but without a word on how to go on.
 """
 
+import atexit
 import os
 import select
 import socket
@@ -10,11 +11,20 @@ import sys
 import threading
 import zlib
 
+import numpy as np
+
 
 class Watch:
     """What a worker knows of the run that it is to go on with, and whether it is over."""
 
     run, over = "", False
+
+    def begin(self, run):
+        self.run, self.over = run, False
+
+    def end(self):
+        """From here on, a worker that is gone is one that has finished."""
+        self.over = True
 
     def line(self, worker):
         more = f"; go on with: ms-biaten train --resume {self.run}" if self.run else ""
@@ -23,9 +33,8 @@ class Watch:
 
 def watch(gathered, rank):
     """Tells the others who we are, and ends this worker with a clear line when one is gone."""
-    import numpy as np
-
     state = Watch()
+    atexit.register(state.end)  # a worker that ends by its own error says so itself
     machine = zlib.crc32(socket.gethostname().encode()) >> 8  # 24 bits: exact in float32
     everyone = gathered(np.array([[machine, os.getpid()]], np.int64))
     here = {

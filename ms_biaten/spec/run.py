@@ -51,12 +51,7 @@ class RunFolder:
     def create(cls, config: Config) -> RunFolder:
         """A new folder; one that holds anything already is refused."""
         path = Path(config.run.output) if config.run.output else _fresh_folder(config)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            kind = "a run" if (path / "config.yaml").is_file() else "something else"
-            raise UserError(
-                f"output {path} already holds {kind}; pass --resume to continue a run, "
-                "or another --output"
-            )
+        check_free(path)
         try:
             (path / "checkpoints").mkdir(parents=True, exist_ok=True)
             with write_atomically(path / "config.yaml") as file:
@@ -143,6 +138,16 @@ class RunFolder:
             # File names are any bytes.
             file.write(table.getvalue().encode("utf-8", "surrogateescape"))
         return path
+
+
+def check_free(path: Path) -> None:
+    """A folder that holds anything is not written over."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        kind = "a run" if (path / "config.yaml").is_file() else "something else"
+        raise UserError(
+            f"output {path} already holds {kind}; pass --resume to continue a run, "
+            "or another --output"
+        )
 
 
 class Onlooker(RunFolder):

@@ -24,10 +24,10 @@ from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.report.command import write_report
-from ms_biaten.spec.run import RunFolder, open_run
+from ms_biaten.spec.run import RunFolder, check_free, open_run
 from ms_biaten.spec.target import Target, open_target
 from ms_biaten.spec.weights import stack_sources
-from ms_biaten.spec.workers import Workers
+from ms_biaten.spec.workers import Workers, asked, check_parts
 
 COMPARED: tuple[MethodName, ...] = ("bn_only", "uniform", "aten", "bi_aten")
 
@@ -47,12 +47,18 @@ def config_of(options: argparse.Namespace) -> Config:
 def train_command(options: argparse.Namespace, backend: str, program: str) -> None:
     folder = open_for_resume(options) if options.resume is not None else None
     config = folder.config if folder else config_of(options)
+    if not folder and config.run.output:
+        check_free(Path(config.run.output))  # before anything takes time
+    if asked() > 1:
+        check_shared(config, options)  # before the workers meet: no one waits for another
     target = open_target(config)
+    if asked() > 1:
+        check_parts(len(target.bank), config.train.batch_size)
     framework = importlib.import_module(backend)
     framework.prepare(config)
     workers = framework.workers()
-    if workers.several:
-        check_shared(config, options)
+    if workers.size != asked():
+        raise UserError(f"{program} trains in one process; let msrun start ms-biaten")
     backbones = target.backbones(config, framework)  # a wrong folder of them leaves no run behind
 
     folder = open_run(folder, config, workers)

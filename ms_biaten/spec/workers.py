@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
 
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.schedules import batch_starts
+
+
+def asked() -> int:
+    """How many workers `msrun` was told to start; 1 without it. Known before any of them meet."""
+    return int(os.environ.get("MS_WORKER_NUM", "1"))
+
+
+def check_parts(samples: int, batch_size: int) -> None:
+    """Every worker needs a row of every batch, of the last and shortest, too."""
+    starts = batch_starts(samples, batch_size)
+    shortest = min(batch_size, samples - starts[-1])
+    if shortest < asked():
+        raise UserError(
+            f"{asked()} workers, but the shortest batch of an epoch has {shortest} samples; start "
+            "fewer, or set another train.batch_size"
+        )
 
 
 class Workers:
@@ -28,8 +46,8 @@ class Workers:
     # -- who does what -------------------------------------------------------------------------
 
     def part(self, rows: np.ndarray) -> np.ndarray:
-        """This worker's rows of a batch; all take the whole of one that is too short to share."""
-        return np.array_split(rows, self.size)[self.rank] if len(rows) >= self.size else rows
+        """This worker's rows of a batch."""
+        return np.array_split(rows, self.size)[self.rank]
 
     def span(self, count: int) -> slice:
         """This worker's rows of the target."""
@@ -39,8 +57,6 @@ class Workers:
         """This worker's rows of the bank; the others are not read."""
         if not self.several:
             return bank
-        if len(bank) < self.size:
-            raise UserError(f"{self.size} workers for {len(bank)} samples; start fewer")
         rows = self.span(len(bank))
         labels = None if bank.labels is None else bank.labels[rows]
         return replace(
