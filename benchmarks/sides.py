@@ -138,10 +138,10 @@ def epoch(side, problem, samples):
 
 
 def our_epoch(engine, problem, bank, number, place):
-    from ms_biaten.spec.algorithm import train_epoch
+    from ms_biaten.spec.algorithm import ALONE, train_epoch
     from ms_biaten.spec.run import RunFolder
 
-    train_epoch(engine, bank, RunFolder(place / "run", problem.config), number)
+    train_epoch(engine, bank, RunFolder(place / "run", problem.config), number, ALONE)
 
 
 def authors_epoch(engine, problem, bank, number, place):

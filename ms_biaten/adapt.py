@@ -3,6 +3,7 @@
 import mindspore as ms
 from mindspore import nn, ops
 
+from ms_biaten import ranks
 from ms_biaten.attention import ATTENTION
 from ms_biaten.engine import Engine
 from ms_biaten.heads import Bottlenecks, Classifiers
@@ -115,7 +116,7 @@ class Adapter(Engine):
             more, weight = weighted_sums(self.centroid_weight(y, own), phi)
             sums, mass = sums + more, mass + weight
             survey.add(*(x.asnumpy() for x in (y, own, alpha, beta)))
-        self.set_clusters(sums, mass)
+        self.set_clusters(ranks.total(sums), ranks.total(mass))
         self.seen = seen
 
     def relabel(self, bank, size, epoch):

@@ -8,6 +8,7 @@ from ms_biaten.extract import Extractor
 from ms_biaten.importers import load_source_model, open_backbone
 from ms_biaten.methods import METHODS
 from ms_biaten.pretrain import Trainer, new_backbone
+from ms_biaten.ranks import workers
 from ms_biaten.spec.config import Config
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "run_exported",
     "versions",
     "width_of",
+    "workers",
 ]
 
 BACKBONE_FILES = (".safetensors", ".ckpt")  # what `convert` writes

@@ -4,6 +4,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
+from ms_biaten import ranks
 from ms_biaten.backbones.stochastic_depth import draw_depth, is_drawn
 from ms_biaten.extract import Extractor
 from ms_biaten.optimizers import EACH, Sgd, times
@@ -104,15 +105,16 @@ class Engine:
 
     def reestimate(self, bank, size):
         """Batch normalisation's statistics over the whole target, in two passes."""
-        bottlenecks, count = self.model.bottlenecks, len(bank)
+        bottlenecks, count = self.model.bottlenecks, ranks.count(len(bank))
         mean = squares = 0.0
         for raw in bank.chunks(size):
             mean = mean + bottlenecks.linear(self.tensor(raw)).sum(0) / count
+        mean = ranks.total(mean)
         for raw in bank.chunks(size):
             apart = bottlenecks.linear(self.tensor(raw)) - mean
             squares = squares + ops.square(apart).sum(0) / (count - 1)
         ops.assign(bottlenecks.norm.moving_mean, mean)
-        ops.assign(bottlenecks.norm.moving_variance, squares)
+        ops.assign(bottlenecks.norm.moving_variance, ranks.total(squares))
 
     # -- one batch -----------------------------------------------------------------------------
 
@@ -225,6 +227,8 @@ def update_of(objective, groups, clip_norm, loss_scale):
         (_, (loss, parts)), gradients = differentiate(raw, memory, learned, mu, products, penalty)
         if loss_scale != 1.0:
             gradients = EACH(ops.partial(times, 1 / loss_scale), gradients)
+        if ranks.size() > 1:
+            gradients = ranks.shared(gradients)
         clipped, length = clip_gradients(gradients, clip_norm)
         for step, share, first, last in steps:
             step(clipped[first:last], lr * share)

@@ -5,6 +5,7 @@ Shapes: B batch, N sources, R raw width, D bottleneck width, C classes.
 
 from mindspore import Parameter, nn, ops
 
+from ms_biaten.normalisation import BatchNorm
 from ms_biaten.quick import affine
 
 
@@ -36,7 +37,7 @@ class Bottlenecks(nn.Cell):
         self.bias = Parameter(ops.zeros((sizes.sources, 1, sizes.width)))
         # One layer over N*D channels: channels are independent, so it equals N layers over D.
         # MindSpore's momentum is the share that is kept: 0.9 is PyTorch's 0.1.
-        self.norm = nn.BatchNorm1d(sizes.sources * sizes.width, eps=1e-5, momentum=0.9)
+        self.norm = BatchNorm(sizes.sources * sizes.width, eps=1e-5, momentum=0.9)
 
     def linear(self, raw):
         """Before normalisation, sources side by side: (B, N*D)."""

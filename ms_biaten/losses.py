@@ -2,12 +2,14 @@
 
 from mindspore import ops
 
+from ms_biaten import ranks
+
 
 def im_loss(logits, epsilon):
     """Eq. (6): entropy of each sample minus entropy of the batch mean; (B,...,C) -> (...)."""
     p = ops.softmax(logits, -1)
-    confident = -(p * ops.log(p + epsilon)).sum(-1).mean(0)
-    mean = p.mean(0)  # the minus that the paper prints before p-bar is a misprint
+    confident = -ranks.batch_mean((p * ops.log(p + epsilon)).sum(-1))
+    mean = ranks.batch_mean(p)  # the minus that the paper prints before p-bar is a misprint
     diverse = -(mean * ops.log(mean + epsilon)).sum(-1)
     return confident - diverse
 
@@ -32,7 +34,10 @@ def intra_loss(assembled, own, epsilon, choice):
 
 def cross_entropy(logits, labels, smoothing):
     """Mean over the batch, labels smoothed."""
-    return ops.cross_entropy(logits, labels, label_smoothing=smoothing)
+    if ranks.size() == 1:
+        return ops.cross_entropy(logits, labels, label_smoothing=smoothing)
+    each = ops.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
+    return ranks.batch_mean(each)
 
 
 def inter_loss(ce, im, ce_weight, im_weight):

@@ -8,6 +8,7 @@ import mindspore as ms
 from mindspore import amp, nn
 from mindspore._c_expression import MSContext
 
+from ms_biaten import ranks
 from ms_biaten.spec.config import DEVICES
 from ms_biaten.spec.errors import UserError
 
@@ -35,6 +36,7 @@ def prepare(config):
         if config.run.cpu_threads:
             ms.device_context.cpu.op_tuning.threads_num(config.run.cpu_threads)
         ms.runtime.launch_blocking()  # small kernels: queueing them costs more than running them
+    ranks.start()
     _prepared.append(device)
 
 

@@ -1,5 +1,6 @@
 """PyTorch as the commands of `spec.commands` see it."""
 
+from ms_biaten.spec.workers import Workers
 from torch_ref.adapt import Adapter
 from torch_ref.backbones import arrays_of, make_backbone, width_of
 from torch_ref.export import EXPORTED, export, run_exported
@@ -27,9 +28,11 @@ __all__ = [
     "run_exported",
     "versions",
     "width_of",
+    "workers",
 ]
 
 BACKBONE_FILES = (".safetensors",)  # what `convert` writes
+workers = Workers  # one process: this side has no distributed training
 
 
 def make_engine(config, sizes, arrays, backbones=None):

@@ -3,6 +3,7 @@
 import numpy as np
 from mindspore import ops
 
+from ms_biaten import ranks
 from ms_biaten.methods.losses import consistency_loss
 from ms_biaten.methods.plugged import Objective, Plugged
 from ms_biaten.pseudo_label import mixed_feature
@@ -35,5 +36,7 @@ class Caida(Plugged):
             mixed.append(mixed_feature(phi, w).asnumpy())
             raws.append((w.asnumpy()[:, :, None] * raw).sum(1))
         rng = np.random.default_rng([self.config.run.seed, epoch, 0xCA1D])
-        labels = anchored_labels(*(np.concatenate(x) for x in (p, mixed, raws)), rng)
-        return labels.astype(np.int32)
+        # Anchors are sought among all samples: every worker has them all, and labels its own.
+        everyone = [ranks.gathered(np.concatenate(x)) for x in (p, mixed, raws)]
+        own = ranks.workers().span(len(everyone[0]))
+        return anchored_labels(*everyone, rng)[own].astype(np.int32)

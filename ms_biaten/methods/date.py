@@ -3,6 +3,7 @@
 import numpy as np
 from mindspore import ops
 
+from ms_biaten import ranks
 from ms_biaten.methods.clustering import unit_features
 from ms_biaten.methods.decision import Decision
 from ms_biaten.methods.losses import diversity_loss
@@ -43,12 +44,12 @@ class Date(Decision):
             for raw in bank.chunks(size):
                 phi, *_ = self.predict(raw)
                 total = total + transferability(weights.domain(phi)).sum(0)
-            ops.assign(weights.share, total / len(bank))
+            ops.assign(weights.share, ranks.total(total) / ranks.count(len(bank)))
         super().survey(bank, size, survey)
 
     def measure_prior(self, bank, size):
         """Density over uncertainty of each source's neighbourhoods on the target, summing to 1."""
-        features, labels = self.own_labels(bank, size)
+        features, labels = map(ranks.gathered, self.own_labels(bank, size))
         scores = [
             discriminability(features[:, i], labels[:, i], self.sizes.classes)
             for i in range(self.sizes.sources)

@@ -2,6 +2,7 @@
 
 from mindspore import ops
 
+from ms_biaten import ranks
 from ms_biaten.methods.clustering import one_hot
 
 
@@ -13,9 +14,9 @@ def consistency_loss(weighted, labels):
     """
     B, N, C = weighted.shape
     members = one_hot(labels, C, weighted.dtype)  # (B,C)
-    counts = members.sum(0)  # (C,)
-    sums = ops.matmul(members.swapaxes(0, 1), weighted.reshape(B, N * C)).reshape(C, N, C)
-    means = sums / ops.maximum(counts, 1.0).reshape(C, 1, 1)
+    counts = ranks.total(members.sum(0))  # (C,)
+    sums = ranks.total(ops.matmul(members.swapaxes(0, 1), weighted.reshape(B, N * C)))
+    means = sums.reshape(C, N, C) / ops.maximum(counts, 1.0).reshape(C, 1, 1)
     q = ops.clamp(ops.softmax(means, -1), 1e-8, 1.0)
     log_q = ops.log(q)
     # sum_{m,k} KL(q_m || q_k) = N sum_m <q_m, log q_m> - <sum_m q_m, sum_k log q_k>
@@ -27,5 +28,5 @@ def diversity_loss(scores, prior):
     """DATE's L_dc: every feature is to be told as its source's; scores (B,N,N), prior (N,)."""
     own = ops.eye(scores.shape[1], scores.shape[1], scores.dtype)
     # Not log_softmax: MindSpore's rounds float64 to seven digits.
-    told = ((scores * own).sum(-1) - ops.logsumexp(scores, -1)).mean(0)  # (N,)
+    told = ranks.batch_mean((scores * own).sum(-1) - ops.logsumexp(scores, -1))  # (N,)
     return -(prior * told).sum() / prior.sum()

@@ -3,6 +3,7 @@
 import numpy as np
 from mindspore import nn, ops
 
+from ms_biaten import ranks
 from ms_biaten.attention import ensemble, one_hot_alpha, own_outputs
 from ms_biaten.engine import Engine
 from ms_biaten.heads import Bottlenecks, Classifiers
@@ -46,7 +47,7 @@ class Model(nn.Cell):
 
 def batch_mean(w):
     """The weights of the pseudo labels' mixture as published: the batch's mean, for all."""
-    return ops.broadcast_to(w.mean(0, keep_dims=True), w.shape)
+    return ops.broadcast_to(ranks.batch_mean(w).expand_dims(0), w.shape)
 
 
 def per_instance(w):
@@ -117,7 +118,8 @@ class Plugged(Engine):
             sums, mass = sums + more, mass + weight
             counts = counts + one_hot(own.argmax(-1), own.shape[2], own.dtype).sum(0)
             kept.append(features.asnumpy())
-        return np.concatenate(kept), centroids(sums, mass), counts
+        mu = centroids(ranks.total(sums), ranks.total(mass))
+        return np.concatenate(kept), mu, ranks.total(counts)
 
     def labels_of(self, features, size, mu, penalty):
         """Every sample's nearest centroid in each source: (M,N)."""
@@ -144,4 +146,4 @@ class Plugged(Engine):
             hard = one_hot(self.tensor(labels[rows]), classes, near.dtype)
             more, count = weighted_sums(hard, near)
             sums, counts = sums + more, counts + count
-        return sums, counts
+        return ranks.total(sums), ranks.total(counts)

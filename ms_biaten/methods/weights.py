@@ -5,6 +5,7 @@
 
 from mindspore import Parameter, nn, ops
 
+from ms_biaten import ranks
 from ms_biaten.attention import GRADIENT, HEADS, Projection, feature_keys, joint_query
 from ms_biaten.heads import WeightNormLinear
 from ms_biaten.quick import inter_weights
@@ -82,7 +83,9 @@ class Importance(nn.Cell):
         self.prior = Parameter(ops.zeros(shapes["weights.prior"]), requires_grad=False)
 
     def construct(self, phi):
-        share = transferability(self.domain(phi)).mean(0) if self.training else self.share
+        share = self.share
+        if self.training:
+            share = ranks.batch_mean(transferability(self.domain(phi)))
         return spread(importance(share, self.prior), phi)
 
 

@@ -1,4 +1,8 @@
-"""Algorithm 1, once for both frameworks: an engine computes, this loop decides what and when."""
+"""Algorithm 1, once for both frameworks: an engine computes, this loop decides what and when.
+
+Several workers run it side by side: each looks at its shard of the target and at its part of every
+batch, and all come to the same weights.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,9 @@ from ms_biaten.spec.metrics import LABEL_FREE, Survey, accuracy
 from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
 from ms_biaten.spec.weights import Arrays
+from ms_biaten.spec.workers import Workers
 
+ALONE = Workers()
 TERMS = ("loss", "ce", "im_loss", *console.FURTHER_TERMS, "grad_norm")
 
 
@@ -54,6 +60,7 @@ def run(
     folder: RunFolder,
     about: dict[str, Any],
     say: Callable[[str], None] = console.say,
+    workers: Workers = ALONE,
 ) -> None:
     """Trains, or goes on training, to the final line of `results.jsonl`."""
     config = folder.config
@@ -69,16 +76,17 @@ def run(
         engine.load(arrays)
         bank.refresh(engine.extract)
         folder.rewind(position["epoch"])
+        workers.wait()  # nobody writes over what another has still to read
         say(f"resumed after epoch {position['epoch']} of {epochs}")
     else:
         position = {"epoch": 0, "step": 0, "seed": config.run.seed, "best": None}
         bank.refresh(engine.extract)
-        survey = begin(engine, bank, folder, about)
+        survey = begin(engine, bank, folder, about, workers)
         say(console.epoch_line(folder.lines[0], epochs))
 
     try:
         for epoch in range(position["epoch"], epochs):
-            line, survey, labels = train_epoch(engine, bank, folder, epoch)
+            line, survey, labels = train_epoch(engine, bank, folder, epoch, workers)
             keep = choose(config.run.select, line, position)
             position = {**position, "epoch": epoch + 1, "step": line["step"]}
             state = engine.state(state)
@@ -92,40 +100,36 @@ def run(
         folder.flush()  # whatever ends the training, the last whole epoch is on disk
 
     if config.run.select != "last" and epochs:
+        workers.wait()
         arrays, position = folder.load_checkpoint("best")
         engine.load(arrays)
         bank.refresh(engine.extract)
         survey = None
     if not epochs:
         folder.save_checkpoint(engine.state(), position)
-    finish(engine, bank, folder, position["epoch"], survey, started)
+    survey = survey or take_survey(engine, bank, config.run.eval_batch, workers)
+    finish(bank, folder, position["epoch"], survey, started)
 
 
-def begin(engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any]) -> Survey:
+def begin(
+    engine: Engine, bank: Bank, folder: RunFolder, about: dict[str, Any], workers: Workers
+) -> Survey:
     """The first survey: how good the sources are before anything is trained."""
     size = folder.config.run.eval_batch
-    survey = take_survey(engine, bank, size)
+    survey = take_survey(engine, bank, size, workers)
     baselines = survey.baselines(bank.domains, bank.labels)
     if folder.config.method.name == "bn_only":
-        engine.reestimate(bank, size)
-        survey = take_survey(engine, bank, size)
+        engine.reestimate(workers.shard(bank), size)
+        survey = take_survey(engine, bank, size, workers)
     folder.lines = []
     measures = survey.measures(bank.labels)
     folder.write({"kind": "start", "epoch": 0, **about, "baselines": baselines, **measures})
     return survey
 
 
-def finish(
-    engine: Engine,
-    bank: Bank,
-    folder: RunFolder,
-    selected: int,
-    survey: Survey | None,
-    started: float,
-) -> None:
+def finish(bank: Bank, folder: RunFolder, selected: int, survey: Survey, started: float) -> None:
     """Predictions of the selected weights, and the final line."""
     run = folder.config.run
-    survey = survey or take_survey(engine, bank, run.eval_batch)
     folder.write_predictions(bank, survey)
     folder.write(
         {
@@ -142,7 +146,7 @@ def finish(
 
 
 def train_epoch(
-    engine: Engine, bank: Bank, folder: RunFolder, epoch: int
+    engine: Engine, bank: Bank, folder: RunFolder, epoch: int, workers: Workers
 ) -> tuple[dict[str, Any], Survey, np.ndarray]:
     """Lines 3-16 of Algorithm 1 for one epoch, and the evaluation after it."""
     config = folder.config
@@ -151,15 +155,18 @@ def train_epoch(
     one_hot = is_one_hot(config, epoch)
     started = time.monotonic()
 
-    memory = engine.relabel(bank, size, epoch)
+    # A worker's part of a batch may be any rows: all labels, or all features where a profile labels
+    # them by the batch (M N D numbers), go to every worker.
+    memory = workers.gathered(engine.relabel(workers.shard(bank), size, epoch))
     engine.begin_epoch(epoch)
     labels = np.full(len(bank), -1, np.int64)  # -1: in no batch of this epoch
     sums: dict[str, float] = {}
     lr = train.lr
     order = epoch_batches(config.run.seed, epoch, len(bank), train.batch_size)
-    batches = bank.batches(order, epoch)
+    batches = bank.batches(map(workers.part, order), epoch)
     title = f"epoch {epoch + 1}/{train.epochs}"
-    with tqdm(batches, title, per_epoch, leave=False, disable=None, dynamic_ncols=True) as bar:
+    hidden = None if workers.main else True
+    with tqdm(batches, title, per_epoch, leave=False, disable=hidden, dynamic_ncols=True) as bar:
         for index, (rows, seen) in enumerate(bar):
             lr = learning_rate(config, epoch * per_epoch + index, per_epoch)
             record = engine.step(seen, memory[rows], lr, not one_hot)
@@ -170,8 +177,9 @@ def train_epoch(
                 sums[term] = sums.get(term, 0.0) + record[term]
             bar.set_postfix({t: f"{record[t]:.3f}" for t in terms[:-1]}, refresh=False)
 
+    labels = workers.merged(labels)
     bank.refresh(engine.extract)
-    survey = take_survey(engine, bank, size)
+    survey = take_survey(engine, bank, size, workers)
     line = {
         "kind": "epoch",
         "epoch": epoch + 1,
@@ -189,9 +197,11 @@ def train_epoch(
     return line, survey, labels
 
 
-def take_survey(engine: Engine, bank: Bank, size: int) -> Survey:
-    survey = Survey(len(bank), len(bank.domains), len(bank.classes))
-    engine.survey(bank, size, survey)
+def take_survey(engine: Engine, bank: Bank, size: int, workers: Workers = ALONE) -> Survey:
+    first = workers.span(len(bank)).start
+    survey = Survey(len(bank), len(bank.domains), len(bank.classes), first)
+    engine.survey(workers.shard(bank), size, survey)
+    survey.merge(workers)
     return survey
 
 

@@ -32,12 +32,19 @@ from ms_biaten.spec.report import command as report
 from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.training import config_of, train_command
 from ms_biaten.spec.weights import source_shapes, stack_sources
+from ms_biaten.spec.workers import asked
 
 
 def main(program: str, backend: str, arguments: list[str] | None = None) -> int:
     """Runs one command; 0 done, 1 the run failed, 2 a mistake in the input, 130 interrupted."""
     options = build_parser(program).parse_args(arguments)
-    return exit_code(program, lambda: options.command(options, backend, program))
+
+    def command() -> None:
+        if asked() > 1 and options.command is not train_command:
+            raise UserError("of the commands, only train is shared by several workers")
+        options.command(options, backend, program)
+
+    return exit_code(program, command)
 
 
 def exit_code(program: str, action: Callable[[], object]) -> int:

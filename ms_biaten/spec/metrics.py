@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ms_biaten.spec.workers import Workers
+
 # Which way each label-free measure points: +1, larger is better.
 LABEL_FREE = {"snd": 1, "im": -1, "entropy": -1}
 
@@ -14,7 +16,8 @@ SND_TEMPERATURE = 0.05
 class Survey:
     """Collects the outputs of one pass over the target, keeping O(M N) numbers, never (M, C)."""
 
-    def __init__(self, samples: int, sources: int, classes: int):
+    def __init__(self, samples: int, sources: int, classes: int, first: int = 0):
+        """`first`: the row that the first sample to be added has in the target."""
         self.predicted = np.zeros(samples, np.int64)
         self.confidence = np.zeros(samples, np.float32)
         self.beta = np.zeros((samples, sources), np.float32)
@@ -25,7 +28,7 @@ class Survey:
         self._mass = np.zeros(classes)
         self._stride = -(-samples // SND_ROWS)
         self._spread: list[np.ndarray] = []
-        self._filled = 0
+        self._first = self._filled = first
 
     def add(self, logits: np.ndarray, own: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> None:
         """The next samples: logits (B,C), own (B,N,C), alpha (B,N,N), beta (B,N)."""
@@ -42,6 +45,21 @@ class Survey:
         first = -rows.start % self._stride
         self._spread.append(p[first :: self._stride])
         self._filled = rows.stop
+
+    def merge(self, workers: Workers) -> None:
+        """Each worker has added its own rows; then all know of all, as if one had seen them."""
+        if not workers.several:
+            return
+        own = slice(self._first, self._filled)
+        columns = ("predicted", "confidence", "beta", "own_predicted", "average_predicted")
+        for name in columns:
+            setattr(self, name, workers.gathered(getattr(self, name)[own]))
+        self._alpha = workers.gathered(self._alpha[None]).sum(0)
+        self._entropy = float(workers.gathered(np.array([self._entropy])).sum())
+        self._mass = workers.gathered(self._mass[None]).sum(0)
+        spread = [np.zeros((0, len(self._mass))), *self._spread]
+        self._spread = [workers.gathered(np.concatenate(spread))]
+        self._first, self._filled = 0, len(self.predicted)
 
     @property
     def mean_beta(self) -> np.ndarray:

@@ -27,6 +27,7 @@ from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import differences, dump, from_tree, read_yaml
 from ms_biaten.spec.metrics import Survey
 from ms_biaten.spec.weights import Arrays, write_safetensors
+from ms_biaten.spec.workers import Workers
 
 CHECKPOINT_FORMAT = "1"
 
@@ -50,12 +51,7 @@ class RunFolder:
     def create(cls, config: Config) -> RunFolder:
         """A new folder; one that holds anything already is refused."""
         path = Path(config.run.output) if config.run.output else _fresh_folder(config)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            kind = "a run" if (path / "config.yaml").is_file() else "something else"
-            raise UserError(
-                f"output {path} already holds {kind}; pass --resume to continue a run, "
-                "or another --output"
-            )
+        check_free(path)
         try:
             (path / "checkpoints").mkdir(parents=True, exist_ok=True)
             with write_atomically(path / "config.yaml") as file:
@@ -142,6 +138,41 @@ class RunFolder:
             # File names are any bytes.
             file.write(table.getvalue().encode("utf-8", "surrogateescape"))
         return path
+
+
+def check_free(path: Path) -> None:
+    """A folder that holds anything is not written over."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        kind = "a run" if (path / "config.yaml").is_file() else "something else"
+        raise UserError(
+            f"output {path} already holds {kind}; pass --resume to continue a run, "
+            "or another --output"
+        )
+
+
+class Onlooker(RunFolder):
+    """The folder as all workers but one have it: they keep the same lines and write nothing."""
+
+    def write(self, line: dict[str, Any]) -> None:
+        self.lines.append(line)
+
+    def save_checkpoint(self, arrays: Arrays, position: dict[str, Any], name: str = "last") -> None:
+        pass
+
+    def write_predictions(self, bank: Bank, survey: Survey) -> Path:
+        return self.path / "predictions.csv"
+
+
+def open_run(folder: RunFolder | None, config: Config, workers: Workers) -> RunFolder:
+    """The run to go on with, or a new one; one worker makes and writes it, the others look on."""
+    if workers.main:
+        folder = folder or RunFolder.create(config)
+        workers.wait()
+        return folder
+    workers.wait()
+    seen = Onlooker(folder.path if folder else Path(config.run.output), config)
+    seen.lines = folder.lines if folder else []
+    return seen
 
 
 def _fresh_folder(config: Config) -> Path:

@@ -25,9 +25,10 @@ from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.placement import DeviceBank
 from ms_biaten.spec.report.command import write_report
-from ms_biaten.spec.run import RunFolder
+from ms_biaten.spec.run import RunFolder, check_free, open_run
 from ms_biaten.spec.target import Target, open_target
 from ms_biaten.spec.weights import stack_sources
+from ms_biaten.spec.workers import Workers, asked, check_parts
 
 COMPARED: tuple[MethodName, ...] = ("bn_only", "uniform", "aten", "bi_aten")
 
@@ -47,16 +48,27 @@ def config_of(options: argparse.Namespace) -> Config:
 def train_command(options: argparse.Namespace, backend: str, program: str) -> None:
     folder = open_for_resume(options) if options.resume is not None else None
     config = folder.config if folder else config_of(options)
+    if not folder and config.run.output:
+        check_free(Path(config.run.output))  # before anything takes time
+    if asked() > 1:
+        check_shared(config, options)  # before the workers meet: no one waits for another
     target = open_target(config)
+    if asked() > 1:
+        check_parts(len(target.bank), config.train.batch_size)
     framework = importlib.import_module(backend)
     framework.prepare(config)
+    workers = framework.workers()
+    if workers.size != asked():
+        raise UserError(f"{program} trains in one process; let msrun start ms-biaten")
     backbones = target.backbones(config, framework)  # a wrong folder of them leaves no run behind
 
-    folder = folder or RunFolder.create(config)
+    folder = open_run(folder, config, workers)
     place = folder.path
+    workers.begin(str(place))
     controls = controls_of(config, place) if options.controls else {}
     beside = start_beside(controls, backend) if config.run.device == "CPU" else None
-    train(config, target, framework, folder, program, backbones=backbones)
+    quiet = not workers.main
+    train(config, target, framework, folder, program, quiet, backbones, workers)
     if controls:
         console.say(f"controls: {', '.join(map(console.title_of, controls.values()))}")
     if beside:
@@ -72,11 +84,35 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
                 f"control {method} did not finish; go on with: "
                 f"{program} train --resume {place} --controls"
             )
+    if workers.main:
+        conclude(folder, runs, target.bank.domains, program, options.report)
+    workers.leave()
+
+
+def conclude(
+    folder: RunFolder,
+    runs: dict[str, list[dict[str, Any]]],
+    domains: tuple[str, ...],
+    program: str,
+    report: bool,
+) -> None:
+    """The table of all runs, and where everything is."""
     console.say("")
-    console.say(console.final_table(runs, target.bank.domains))
-    console.say(f"run folder: {place}  (results.jsonl, predictions.csv, checkpoints/)")
-    if options.report:
-        console.say(f"report: {report_of(place, program)}")
+    console.say(console.final_table(runs, domains))
+    console.say(f"run folder: {folder.path}  (results.jsonl, predictions.csv, checkpoints/)")
+    if report:
+        console.say(f"report: {report_of(folder.path, program)}")
+
+
+def check_shared(config: Config, options: argparse.Namespace) -> None:
+    """What several workers do not do."""
+    alone = "; run it in one process, without msrun"
+    if config.train.trainable == "backbone":
+        raise UserError(f"train.trainable: several workers train no backbones{alone}")
+    if options.controls:
+        raise UserError(f"--controls: not with several workers{alone}, or each method by itself")
+    if options.resume is None and not config.run.output:
+        raise UserError("--output: several workers must be told their folder")
 
 
 def controls_of(config: Config, place: Path) -> dict[MethodName, Config]:
@@ -143,13 +179,15 @@ def train(
     program: str,
     quiet: bool = False,
     backbones: list[Any] | None = None,
+    workers: Workers = algorithm.ALONE,
 ) -> RunFolder:
     """One run to its end, in a new folder or in the one to go on with."""
     arrays = {**stack_sources(target.heads), **initial_arrays(config, target.sizes)}
     backbones = backbones or target.backbones(config, framework)
     engine = framework.make_engine(config, target.sizes, arrays, backbones)
     folder = folder or RunFolder.create(config)
-    target.described.save(folder.path)
+    if workers.main:
+        target.described.save(folder.path)
     about = {
         "versions": {
             "ms_biaten": ms_biaten.__version__,
@@ -169,7 +207,7 @@ def train(
     on_device = frozen and config.data.placement == "device"
     bank = DeviceBank.of(target.bank, engine) if on_device else target.bank
     try:
-        algorithm.run(engine, bank, folder, about, say)
+        algorithm.run(engine, bank, folder, about, say, workers)
     except KeyboardInterrupt:
         say(f"stopped; go on with: {program} train --resume {folder.path}")
         sys.exit(130)  # not the general message: the same command would start a new run
