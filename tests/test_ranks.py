@@ -4,6 +4,7 @@ At least 30 steps each, batches that do not divide evenly, a shorter last one.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -29,8 +30,8 @@ QUICK = f"{COMMON} --set run.mode=pynative"
 # 1000 samples: 11 steps an epoch of 97, the last of 30.
 PAPER = f"{COMMON} --set train.epochs=3 --set train.batch_size=97"
 OFFICIAL = f"{QUICK} --profile official --set train.epochs=3 --set train.batch_size=97"
-LONG = f"{QUICK} --set train.epochs=8 --set train.batch_size=97 --set run.checkpoint_seconds=0"
-SHORT = f"{QUICK} --set train.epochs=2 --set train.batch_size=97"
+LONG = f"{QUICK} --set train.epochs=6 --set train.batch_size=97 --set run.checkpoint_seconds=0"
+SHORT = f"{QUICK} --set train.epochs=1 --set train.batch_size=97"
 FURTHER = ("shot", "decision", "caida", "date", "bn_only")
 METHODS = {name: f"{SHORT} --method {name}" for name in FURTHER}
 METHODS["caida"] += " --set run.select=im"
@@ -82,11 +83,28 @@ def shared(place, workers, arguments):
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
+def extraction(tmp_path_factory):
+    """A command that extracts 19 pictures, one of them broken, in batches of 5."""
+    from tests.pictures import CLASSES, draw_class
+    from tests.thin_runs import MODEL, OPS, thin_sources
+
+    place = tmp_path_factory.mktemp("pictures")
+    draw_class(place / "clay", "clay", count=6)
+    next((place / "clay").glob("*/*")).with_name("broken.png").write_bytes(b"no picture")
+    (place / "classes.txt").write_text("\n".join(CLASSES))
+    thin_sources(place / "sources")
+    sources = [f"--source {domain}={place / 'sources'}" for domain in ("ink", "chalk")]
+    images = f"--images {place / 'clay'} --classes {place / 'classes.txt'} --target clay"
+    more = "--batch 5 --skip-bad --views center drawn --output bank"
+    return " ".join(["extract", *MODEL, *OPS, *sources, images, more])
+
+
+@pytest.fixture(scope="module")
+def alone(extraction, tmp_path_factory):
     place = tmp_path_factory.mktemp("alone")
     runs = {"paper": PAPER, "official": OFFICIAL, "long": LONG, **METHODS}
     subprocess.run(
-        [sys.executable, SCRIPT, *commands(runs)],
+        [sys.executable, SCRIPT, extraction, *commands(runs)],
         cwd=place,
         env=environment(),
         check=True,
@@ -112,8 +130,9 @@ def killed(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    return shared(tmp_path_factory.mktemp("two"), 2, commands({"paper": PAPER, **METHODS}))
+def two(extraction, tmp_path_factory):
+    runs = commands({"paper": PAPER, **METHODS})
+    return shared(tmp_path_factory.mktemp("two"), 2, [extraction, *runs])
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +175,16 @@ def test_three_workers_reach_the_weights_of_one_process(alone, three):
     check_equal(alone, three, "official", workers=3)
 
 
+def test_two_workers_extract_the_bank_of_one_process(alone, two):
+    manifests = [json.loads((place / "bank/manifest.json").read_text()) for place in (alone, two)]
+    for key in ("samples", "labels", "skipped", "domains", "origin"):
+        assert manifests[0][key] == manifests[1][key], key
+    assert len(manifests[0]["skipped"]) == 1
+    for view in ("center", "drawn"):
+        ours, theirs = (np.load(place / f"bank/{view}.npy") for place in (two, alone))
+        assert np.abs(ours - theirs).max() <= LIMIT
+
+
 def test_one_worker_writes_and_speaks(two):
     logs = [(two / f"logs/worker_{worker}.log").read_text() for worker in (0, 1)]
     assert "epoch 3/3" in logs[0] and "run folder: paper" in logs[0]
@@ -185,7 +214,7 @@ def test_a_broken_run_goes_on_with_another_number_of_workers(alone, three):
             f"train {QUICK} --output run --set train.batch_size=499",
             "the shortest batch of an epoch",
         ),
-        ("params --config debug", "only train is shared"),
+        ("params --config debug", "only extract and train are shared"),
     ],
 )
 def test_what_is_not_shared_is_refused_before_workers_meet(

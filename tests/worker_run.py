@@ -34,6 +34,8 @@ if __name__ == "__main__":
         code = main(arguments)
         if code:
             sys.exit(code)
+        if arguments[0] != "train":
+            continue
         option = "--output" if "--output" in arguments else "--resume"
         place = Path(arguments[arguments.index(option) + 1])
         weights = {name: tensor.asnumpy() for name, tensor in engines[-1].weights().items()}
