@@ -100,6 +100,8 @@ def count(own):
 
 
 def _rows(array, counts, dtype=np.float64):
+    if not max(counts):
+        return array.astype(dtype)
     padded = np.zeros((max(counts), *array.shape[1:]), np.float32)
     padded[: len(array)] = array
     parts = _exchanged(padded).reshape(_size, *padded.shape)
@@ -123,8 +125,8 @@ class Team(Workers):
     def wait(self):
         gathered(np.zeros(1, np.float32))
 
-    def begin(self, run):
-        self.watch.begin(run)
+    def begin(self, go_on):
+        self.watch.begin(go_on)
 
     def leave(self):
         self.watch.end()

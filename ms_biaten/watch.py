@@ -15,19 +15,19 @@ import numpy as np
 
 
 class Watch:
-    """What a worker knows of the run that it is to go on with, and whether it is over."""
+    """What a worker knows of its work: how to go on with it, and whether it is over."""
 
-    run, over = "", False
+    go_on, over = "", False
 
-    def begin(self, run):
-        self.run, self.over = run, False
+    def begin(self, go_on):
+        self.go_on, self.over = go_on, False
 
     def end(self):
         """From here on, a worker that is gone is one that has finished."""
         self.over = True
 
     def line(self, worker):
-        more = f"; go on with: ms-biaten train --resume {self.run}" if self.run else ""
+        more = f"; go on with: {self.go_on}" if self.go_on else ""
         return f"ms-biaten: worker {worker} is gone, its log may say why{more}"
 
 

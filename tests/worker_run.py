@@ -1,6 +1,6 @@
-"""Commands of `ms-biaten`, one after the other; then this worker's weights, beside each run.
+"""Commands of `ms-biaten`, one after the other; each worker leaves its weights beside the run.
 
-python worker_run.py "train ... --output RUN" "train ..."
+python worker_run.py "train ... --output RUN" "train --resume RUN" ...
 """
 
 import os
@@ -27,11 +27,16 @@ def remembered(*arguments):
 backend.make_engine = remembered
 
 if __name__ == "__main__":
+    worker = os.environ["RANK_ID"] if os.environ.get("MS_ROLE") == "MS_WORKER" else "s"
+    Path(f"{worker}.pid").write_text(str(os.getpid()))  # s: alone, or the scheduler
     for command in sys.argv[1:]:
         arguments = shlex.split(command)
         code = main(arguments)
         if code:
             sys.exit(code)
-        place = arguments[arguments.index("--output") + 1]
-        weights = {n: t.asnumpy() for n, t in engines[-1].weights().items()}
-        np.savez(f"{place}.weights{os.environ.get('RANK_ID', '')}.npz", **weights)
+        if arguments[0] != "train":
+            continue
+        option = "--output" if "--output" in arguments else "--resume"
+        place = Path(arguments[arguments.index(option) + 1])
+        weights = {name: tensor.asnumpy() for name, tensor in engines[-1].weights().items()}
+        np.savez(place.with_suffix(f".{worker}.npz"), **weights)

@@ -40,8 +40,8 @@ def main(program: str, backend: str, arguments: list[str] | None = None) -> int:
     options = build_parser(program).parse_args(arguments)
 
     def command() -> None:
-        if asked() > 1 and options.command is not train_command:
-            raise UserError("of the commands, only train is shared by several workers")
+        if asked() > 1 and options.command not in (train_command, extracting.extract_command):
+            raise UserError("of the commands, only extract and train are shared by workers")
         options.command(options, backend, program)
 
     return exit_code(program, command)

@@ -15,7 +15,7 @@ from ms_biaten.spec import console
 from ms_biaten.spec.bank import VIEWS
 from ms_biaten.spec.decoding import decoded, in_batches
 from ms_biaten.spec.errors import RunError, UserError
-from ms_biaten.spec.extraction import Partial, Plan, finished
+from ms_biaten.spec.extraction import Partial, Plan, Unwritten, finished
 from ms_biaten.spec.files import seen_from
 from ms_biaten.spec.image_options import (
     add_image_options,
@@ -30,6 +30,7 @@ from ms_biaten.spec.images import BadImageError, Transform, read_image, view_of
 from ms_biaten.spec.lists import ImageList
 from ms_biaten.spec.sources import check_classes, weights_digest, write_heads
 from ms_biaten.spec.weights import Arrays
+from ms_biaten.spec.workers import Workers, meet
 
 SAVE_EVERY = 20  # batches between two states on disk
 
@@ -37,15 +38,16 @@ Features = Callable[[np.ndarray], np.ndarray]  # images (B,3,H,W) -> (B,N,R)
 
 
 def fill(
+    partial: Unwritten,
     features: Features,
     images: ImageList,
     plan: Plan,
     transform: Transform,
     options: argparse.Namespace,
-) -> Partial:
-    """Fills the bank from wherever an earlier try stopped."""
-    partial = Partial(options.output, plan)
-    if partial.done:
+    workers: Workers,
+) -> None:
+    """Fills the bank from wherever an earlier try stopped; each worker its part of every batch."""
+    if partial.done and workers.main:
         console.say(f"going on after {partial.done} of {len(images)} images")
 
     def read(row: int) -> np.ndarray | str:
@@ -56,27 +58,30 @@ def fill(
             return str(error)
         return np.stack([view_of(image, v, transform, options.seed, row) for v in plan.views])
 
-    batches = in_batches(partial.done, len(images), options.batch)
-    bar = tqdm(total=len(images), initial=partial.done, unit="image", disable=None)
+    batches = [np.array(b) for b in in_batches(partial.done, len(images), options.batch)]
+    parts = [workers.part(batch).tolist() for batch in batches]
+    items_of = decoded(parts, read, options.workers)
+    hidden = None if workers.main else True
+    bar = tqdm(total=len(images), initial=partial.done, unit="image", disable=hidden)
     with bar:
-        for count, items in enumerate(decoded(batches, read, options.workers), 1):
-            rows = range(partial.done, partial.done + len(items))
-            good = {
-                r: item for r, item in zip(rows, items, strict=True) if not isinstance(item, str)
-            }
-            for row, item in zip(rows, items, strict=True):
-                if isinstance(item, str):
-                    note_bad_image(partial, row, item, options.skip_bad)
+        for count, (batch, part, items) in enumerate(zip(batches, parts, items_of, strict=True), 1):
+            found = list(zip(part, items, strict=True))
+            bad = [f"{row} {item}" for row, item in found if isinstance(item, str)]
+            for text in workers.gathered_texts(bad):
+                row, why = text.split(" ", 1)
+                note_bad_image(partial, int(row), why, options.skip_bad, workers.main)
+            good = {row: item for row, item in found if not isinstance(item, str)}
+            seen = np.zeros((0, len(plan.views), len(plan.domains), plan.width), np.float32)
             if good:
                 seen = features_of(features, np.stack(list(good.values())))  # (B,V,N,R)
-                for v, view in enumerate(plan.views):
-                    partial.put(np.array(list(good)), {view: seen[:, v]})
-            partial.done = rows.stop
-            bar.update(len(items))
+            rows, seen = workers.gathered(np.array(list(good), int)), workers.gathered(seen)
+            for v, view in enumerate(plan.views):
+                partial.put(rows, {view: seen[:, v]})
+            partial.done = int(batch[-1]) + 1
+            bar.update(len(batch))
             if count % SAVE_EVERY == 0:
                 partial.save()
     partial.save()
-    return partial
 
 
 def features_of(features: Features, views: np.ndarray) -> np.ndarray:
@@ -92,12 +97,13 @@ def check_finite(features: np.ndarray) -> None:
         raise RunError("a backbone gave NaN or Inf; are its weights whole?")
 
 
-def note_bad_image(partial: Partial, row: int, why: str, skip: bool) -> None:
+def note_bad_image(partial: Unwritten, row: int, why: str, skip: bool, aloud: bool) -> None:
     if not skip:
         partial.save()
         raise UserError(f"{why}; mend or remove it, or leave such files out with --skip-bad")
     partial.bad[row] = why
-    console.say(f"left out {why}")
+    if aloud:
+        console.say(f"left out {why}")
 
 
 # -- command ----------------------------------------------------------------------------------
@@ -133,6 +139,7 @@ def extract_command(options: argparse.Namespace, backend: str, program: str) -> 
     images = images_of(options, classes)
     framework = importlib.import_module(backend)
     framework.prepare(place)
+    workers = meet(framework, program)
     loaded = {
         name: framework.load_source_model(
             folder, name, options.backbone, **backbone_options(options)
@@ -162,17 +169,30 @@ def extract_command(options: argparse.Namespace, backend: str, program: str) -> 
         models={name: seen_from(options.output, folder) for name, folder in sources.items()},
     )
     if finished(options.output, plan):
-        console.say(f"{options.output} is there already, with the same sources and images")
+        if workers.main:
+            console.say(f"{options.output} is there already, with the same sources and images")
         return
-    partial = fill(framework.Extractor(backbones, place), images, plan, transform, options)
-    for name, arrays in heads.items():
-        write_heads(partial.folder / "heads", name, arrays, classes)
-    bank = partial.finish()
-    left_out = f", {len(partial.bad)} left out" if partial.bad else ""
-    console.say(
-        f"{options.output}: {len(bank)} images{left_out}, {len(sources)} sources, "
-        f"{plan.width} features each, views: {', '.join(plan.views)}"
-    )
+    partial = open_partial(options.output, plan, workers)
+    workers.begin("the same command")
+    extractor = framework.Extractor(backbones, place)
+    fill(partial, extractor, images, plan, transform, options, workers)
+    if isinstance(partial, Partial):
+        for name, arrays in heads.items():
+            write_heads(partial.folder / "heads", name, arrays, classes)
+        bank = partial.finish()
+        left_out = f", {len(partial.bad)} left out" if partial.bad else ""
+        console.say(
+            f"{options.output}: {len(bank)} images{left_out}, {len(sources)} sources, "
+            f"{plan.width} features each, views: {', '.join(plan.views)}"
+        )
+    workers.leave()
+
+
+def open_partial(output: Path, plan: Plan, workers: Workers) -> Unwritten:
+    """One worker opens the files; the others learn how far they reach."""
+    partial = Partial(output, plan) if workers.main else Unwritten(0)
+    partial.done = int(workers.gathered(np.array([partial.done])).max())
+    return partial
 
 
 def parse_sources(texts: Sequence[str]) -> dict[str, Path]:

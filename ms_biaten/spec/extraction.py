@@ -62,13 +62,24 @@ def finished(bank: Path, plan: Plan) -> bool:
     return True
 
 
-class Partial:
+class Unwritten:
+    """The unfinished bank as all workers but one have it: how far it came, and no files."""
+
+    def __init__(self, done: int):
+        self.done, self.bad = done, dict[int, str]()
+
+    def put(self, rows: slice | np.ndarray, features: Mapping[str, np.ndarray]) -> None: ...
+
+    def save(self) -> None: ...
+
+
+class Partial(Unwritten):
     """The unfinished bank: opened new or where it was left."""
 
     def __init__(self, bank: Path, plan: Plan):
+        super().__init__(0)
         self.bank, self.plan = bank, plan
         self.folder = bank.with_name(bank.name + ".partial")
-        self.done, self.bad = 0, dict[int, str]()
         state = self._read_state()
         if state is None:
             self.folder.mkdir(parents=True, exist_ok=True)

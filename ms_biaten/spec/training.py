@@ -28,7 +28,7 @@ from ms_biaten.spec.report.command import write_report
 from ms_biaten.spec.run import RunFolder, check_free, open_run
 from ms_biaten.spec.target import Target, open_target
 from ms_biaten.spec.weights import stack_sources
-from ms_biaten.spec.workers import Workers, asked, check_parts
+from ms_biaten.spec.workers import Workers, asked, check_parts, meet
 
 COMPARED: tuple[MethodName, ...] = ("bn_only", "uniform", "aten", "bi_aten")
 
@@ -57,14 +57,12 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
         check_parts(len(target.bank), config.train.batch_size)
     framework = importlib.import_module(backend)
     framework.prepare(config)
-    workers = framework.workers()
-    if workers.size != asked():
-        raise UserError(f"{program} trains in one process; let msrun start ms-biaten")
+    workers = meet(framework, program)
     backbones = target.backbones(config, framework)  # a wrong folder of them leaves no run behind
 
     folder = open_run(folder, config, workers)
     place = folder.path
-    workers.begin(str(place))
+    workers.begin(f"{program} train --resume {place}")
     controls = controls_of(config, place) if options.controls else {}
     beside = start_beside(controls, backend) if config.run.device == "CPU" else None
     quiet = not workers.main

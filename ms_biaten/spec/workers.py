@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,14 @@ from ms_biaten.spec.schedules import batch_starts
 def asked() -> int:
     """How many workers `msrun` was told to start; 1 without it. Known before any of them meet."""
     return int(os.environ.get("MS_WORKER_NUM", "1"))
+
+
+def meet(framework: Any, program: str) -> Workers:
+    """All workers, once the device is chosen; the scheduler of `msrun` never comes back."""
+    workers: Workers = framework.workers()
+    if workers.size != asked():
+        raise UserError(f"{program} works in one process; let msrun start ms-biaten")
+    return workers
 
 
 def check_parts(samples: int, batch_size: int) -> None:
@@ -74,13 +84,21 @@ class Workers:
         whole[rows] = values
         return whole
 
+    def gathered_texts(self, texts: list[str]) -> list[str]:
+        """Lines of text, of all workers."""
+        if not self.several:
+            return texts
+        told = "".join(json.dumps(text) + "\n" for text in texts).encode()  # ASCII, by JSON
+        whole = self.gathered(np.frombuffer(told, np.uint8)).tobytes()
+        return [json.loads(line) for line in whole.splitlines()]
+
     def wait(self) -> None:
         """Until all have come this far."""
 
     # -- the run -------------------------------------------------------------------------------
 
-    def begin(self, run: str) -> None:
-        """From here on there is a run to go on with, should a worker be killed."""
+    def begin(self, go_on: str) -> None:
+        """From here on there is something to go on with, and how, should a worker be killed."""
 
     def leave(self) -> None:
         """The run is over for all of them."""
