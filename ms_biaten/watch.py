@@ -37,11 +37,15 @@ def watch(gathered, rank):
     atexit.register(state.end)  # a worker that ends by its own error says so itself
     machine = zlib.crc32(socket.gethostname().encode()) >> 8  # 24 bits: exact in float32
     everyone = gathered(np.array([[machine, os.getpid()]], np.int64))
-    here = {
-        os.pidfd_open(int(pid)): worker
+    near = {
+        worker: int(pid)
         for worker, (place, pid) in enumerate(everyone)
         if place == machine and worker != rank
     }
+    try:
+        here = {os.pidfd_open(pid): worker for worker, pid in near.items()}
+    except (AttributeError, OSError):  # not Linux, or not allowed: `msrun` still ends them
+        here = {}
 
     def look():
         ended, _, _ = select.select(list(here), [], [])  # sleeps until one of them ends
