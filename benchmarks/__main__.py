@@ -76,8 +76,10 @@ def main():
     for task, size, method in plan(options):
         rows = measure(task, size, method, options.rounds)
         table(task, size, method, rows)
-        results.append({"task": task, "size": size, "method": method, "medians": rows})
-        write(options.output, {"rounds": options.rounds, "samples": SAMPLES, "results": results})
+        about = {"task": task, "size": size, "method": method}
+        about |= {"samples": SAMPLES[task], "rounds": options.rounds}
+        results.append({**about, "medians": rows})
+        write(options.output, {"results": results})
     plots.adaptation(results, options.output.with_suffix(".png"))
     print(f"\nwritten: {options.output}, {options.output.with_suffix('.png')}")
 

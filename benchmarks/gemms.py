@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Product:
@@ -53,33 +55,41 @@ def step_products(sizes, batch, method):
     ]
 
 
-def seconds_of(products, multiply, repeats=15):
-    """Each product's median time under `multiply(batch, rows, inner, columns)`, a closure maker."""
-    seconds = {}
-    for product in products:
-        call = multiply(product.batch, product.rows, product.inner, product.columns)
-        taken = []
-        for _ in range(repeats):
-            started = time.perf_counter()
-            call()
-            taken.append(time.perf_counter() - started)
-        seconds[product.name] = median(taken[repeats // 3 :])
-    return seconds
+def seconds_of(products, multiplied, repeats=20):
+    """The median time of all of them, one after the other, under `multiplied(factors)()`."""
+    rng = np.random.default_rng(0)
+    factors = [
+        (
+            rng.standard_normal((p.batch, p.rows, p.inner), np.float32),
+            rng.standard_normal((p.batch, p.inner, p.columns), np.float32),
+        )
+        for p in products
+    ]
+    call, taken = multiplied(factors), []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - started)
+    return median(taken[repeats // 2 :])
 
 
-def mindspore_multiply(batch, rows, inner, columns):
-    import numpy as np
+def in_mindspore(factors):
+    """One graph, as the step is: between graphs, threads fall asleep."""
     from mindspore import Tensor, ops
 
-    rng = np.random.default_rng(0)
-    a = Tensor(rng.standard_normal((batch, rows, inner), np.float32))
-    b = Tensor(rng.standard_normal((batch, inner, columns), np.float32))
-    product = ops.BatchMatMul()
-    return lambda: product(a, b)
+    from ms_biaten.runtime import Graph
+
+    count, product = len(factors), ops.BatchMatMul()
+
+    def all_of(*tensors):
+        return [product(tensors[2 * i], tensors[2 * i + 1]) for i in range(count)]
+
+    graph, tensors = Graph(all_of), [Tensor(array) for pair in factors for array in pair]
+    return lambda: graph(*tensors)
 
 
-def torch_multiply(batch, rows, inner, columns):
+def in_torch(factors):
     import torch
 
-    a, b = torch.randn(batch, rows, inner), torch.randn(batch, inner, columns)
-    return lambda: torch.bmm(a, b)
+    tensors = [(torch.from_numpy(a), torch.from_numpy(b)) for a, b in factors]
+    return lambda: [torch.bmm(a, b) for a, b in tensors]

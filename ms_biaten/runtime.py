@@ -45,7 +45,7 @@ class Graph(nn.Cell):
 
     def __init__(self, function):
         super().__init__()
-        self.function = function
+        self.function = called(function)
 
     def construct(self, *inputs):
         return self.function(*inputs)
@@ -58,6 +58,15 @@ class Graph(nn.Cell):
             return super().__call__(*inputs)
         finally:
             ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+def called(function):
+    """By a function, also a cell: as an attribute of another, its parameters would be renamed."""
+
+    def call(*inputs):
+        return function(*inputs)
+
+    return call
 
 
 def compiled(function, config):

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import cost_model
+from benchmarks import cost_model, tables
 from benchmarks.authors import AuthorsStep, labels_by_sample
 from benchmarks.gemms import step_products
 from benchmarks.growth import exponent
+from benchmarks.measuring import ROOT
 from benchmarks.problems import Problem
 from benchmarks.sides import surveyed
 from ms_biaten.spec.shapes import Sizes
@@ -83,3 +84,8 @@ def test_the_cost_model_counts_the_parameters_and_finds_its_coefficients():
     wanted = np.array([1e-11, 2e-9, 3e-9, 4e-3])
     points = [(s, cost_model.step_seconds(wanted, s)) for s in sizes]
     assert cost_model.fitted(points) == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["steps", "passes", "profile"])
+def test_the_page_has_what_was_measured(name):
+    assert getattr(tables, name)() in (ROOT / "docs/scaling.md").read_text()
