@@ -40,16 +40,15 @@ def step_products(sizes, batch, method):
         Product("query, dW", 1, N * D, batch, J),
         Product("labels", 1, batch, D, N * C),
     ]
+    products += [
+        Product("own outputs", N, batch, D, C),
+        Product("own outputs, dx", N, batch, C, D),
+    ]
     if method == "aten":
-        return [
-            *products,
-            Product("own outputs", N, batch, D, C),
-            Product("own outputs, dx", N, batch, C, D),
-        ]
+        return products
     return [
         *products,
         Product("cross outputs", 1, N * batch, D, N * C),
-        Product("cross outputs, dx", 1, N * batch, N * C, D),
         Product("output keys", N, N * batch, C, J),
         Product("output keys, dW", N, C, N * batch, J),
     ]

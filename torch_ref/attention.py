@@ -143,9 +143,9 @@ class BiATEN(nn.Module):
     def forward(self, phi, weight, bias, learned):
         if learned is None:
             return one_hot_outputs(self, phi, weight, bias)
-        live = cross_outputs(phi, weight, bias)
-        own = assemble(one_hot_alpha(phi), live)
-        seen, outputs = self.gradient(phi), self.gradient(live)
+        own = own_outputs(phi, weight, bias)  # apart: detached, the others have no gradient
+        outputs = self.gradient(cross_outputs(phi, weight, bias))
+        seen = self.gradient(phi)
 
         keys = feature_keys(seen, self.feature.weight, self.feature.bias, self.heads)
         similarity = self.similarity(keys, outputs, self.output.weight, self.output.bias)

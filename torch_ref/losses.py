@@ -20,7 +20,7 @@ def ensemble_only(assembled, own, epsilon):
 
 def ensemble_and_own(assembled, own, epsilon):
     """Released code: each source's own output y^ii as well."""
-    return im_loss(assembled, epsilon).sum() + im_loss(own, epsilon).sum()
+    return im_loss(torch.cat((assembled, own), 1), epsilon).sum()
 
 
 INTRA_LOSS = {"ensemble": ensemble_only, "ensemble_and_own": ensemble_and_own}
