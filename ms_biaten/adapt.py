@@ -7,7 +7,7 @@ from ms_biaten import ranks
 from ms_biaten.attention import ATTENTION
 from ms_biaten.engine import Engine
 from ms_biaten.heads import Bottlenecks, Classifiers
-from ms_biaten.losses import INTRA_LOSS, cross_entropy, im_loss, inter_loss, intra_loss, total_loss
+from ms_biaten.losses import INTRA_LOSS, cross_entropy, inter_loss, intra_loss, total_loss
 from ms_biaten.pseudo_label import (
     CENTROID_WEIGHT,
     LABEL_DISTANCE,
@@ -18,6 +18,7 @@ from ms_biaten.pseudo_label import (
     nearest_class,
     weighted_sums,
 )
+from ms_biaten.quick import im_loss
 from ms_biaten.spec.bank import collected
 from ms_biaten.spec.schedules import loss_coefficients
 from ms_biaten.spec.shapes import attention_shapes

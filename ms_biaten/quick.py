@@ -7,6 +7,8 @@ to it, gradients included.
 
 from mindspore import nn, ops
 
+from ms_biaten import ranks
+
 NORM_FLOOR = 1e-8  # of a vector's length in a cosine
 ROW_BY_ROW = ops.MatMul(transpose_b=True)  # no copy of a transposed matrix
 
@@ -111,3 +113,43 @@ def inter_weights(query, keys, temperature, reduce_heads):
     """`attention.inter_weights`: beta (B,N) from query (B,H,E) and keys (N,B,H,E)."""
     cosines = COSINES(query, keys.swapaxes(0, 1))[0]  # (B,N,H)
     return reduce_heads(cosines, temperature)
+
+
+class InformationMaximisation(nn.Cell):
+    """Eq. (6) of logits (B,K,C), K losses, with their gradient by hand.
+
+    L = sum_c m log m - 1/B sum_bc p log p, where m is the batch mean of p = softmax(z). So
+    dp = (log m + 1 - log p - 1) / B, up to epsilon, and dz = p (dp - <p, dp>). Beside the losses,
+    the cell returns what its gradient needs.
+    """
+
+    def construct(self, logits, epsilon):
+        B, K, C = logits.shape
+        p = ops.softmax(logits, -1)
+        logs = ops.log(p + epsilon)
+        count = ranks.rows(B)
+        mean = ranks.total(column_sums(p.reshape(1, B, K * C)).reshape(K, C)) / count
+        mean_logs = ops.log(mean + epsilon)
+        confident = -ranks.total(row_sums(p * logs).reshape(B, K).sum(0)) / count
+        diverse = -(mean * mean_logs).sum(-1)
+        return confident - diverse, p, logs, mean, mean_logs
+
+    def bprop(self, logits, epsilon, out, dout):
+        B, K, C = logits.shape
+        _, p, logs, mean, mean_logs = out
+        of_mean = (mean_logs + mean / (mean + epsilon)).reshape(1, 1, K * C)
+        to_p = repeated(of_mean, B).reshape(B, K, C) - logs - p / (p + epsilon)
+        each = p * to_p
+        to_logits = each - p * spread(row_sums(each), C)
+        # Every worker has the loss of all: their gradients are averaged, so each gives its sum.
+        share = repeated((dout[0] * (ranks.size() / ranks.rows(B))).reshape(1, 1, K), B)
+        return spread(share.reshape(B, K, 1), C) * to_logits, 0.0
+
+
+INFORMATION_MAXIMISATION = InformationMaximisation()
+
+
+def im_loss(logits, epsilon):
+    """`losses.im_loss`: (B,...,C) -> (...)."""
+    together = logits.reshape(logits.shape[0], -1, logits.shape[-1])
+    return INFORMATION_MAXIMISATION(together, epsilon)[0].reshape(logits.shape[1:-1])

@@ -8,6 +8,7 @@ own rows, and the mean over the workers is the gradient of the loss: `shared`.
 
 import numpy as np
 from mindspore import Tensor, communication, ops
+from mindspore import dtype as mstype
 
 from ms_biaten.optimizers import EACH
 from ms_biaten.spec.errors import RunError
@@ -52,6 +53,13 @@ def total(x):
     if _size == 1:
         return x
     return _reduce(x.reshape(-1)).reshape(x.shape)
+
+
+def rows(own):
+    """The number of rows of the global batch, of which this worker has `own`."""
+    if _size == 1:
+        return own
+    return total(ops.full((1,), own, dtype=mstype.float32))
 
 
 def batch_mean(x):

@@ -191,13 +191,14 @@ CASES = [
     ),
     *(
         Case(
-            f"im_loss-{name}",
+            f"im_loss-{form}-{name}",
             "Eq. (6)",
-            "losses.im_loss",
+            f"{form}.im_loss",
             arrays(logits=draw),
             ("logits",),
             {"epsilon": epsilon},
         )
+        for form in ("losses", "quick")
         for name, draw, epsilon in (
             ("ensemble", normal(B, C), 1e-5),
             ("sources", normal(B, N, C), 1e-5),

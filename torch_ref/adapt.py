@@ -8,7 +8,7 @@ from ms_biaten.spec.shapes import attention_shapes
 from torch_ref.attention import ATTENTION
 from torch_ref.engine import Engine
 from torch_ref.heads import Bottlenecks, Classifiers
-from torch_ref.losses import INTRA_LOSS, cross_entropy, im_loss, inter_loss, intra_loss, total_loss
+from torch_ref.losses import INTRA_LOSS, cross_entropy, inter_loss, intra_loss, total_loss
 from torch_ref.pseudo_label import (
     CENTROID_WEIGHT,
     LABEL_DISTANCE,
@@ -19,6 +19,7 @@ from torch_ref.pseudo_label import (
     nearest_class,
     weighted_sums,
 )
+from torch_ref.quick import im_loss
 
 
 class Model(nn.Module):

@@ -3,6 +3,8 @@
 import torch
 import torch.nn.functional as F
 
+from torch_ref import quick
+
 
 def im_loss(logits, epsilon):
     """Eq. (6): entropy of each sample minus entropy of the batch mean; (B,...,C) -> (...)."""
@@ -15,12 +17,12 @@ def im_loss(logits, epsilon):
 
 def ensemble_only(assembled, own, epsilon):
     """Paper: the assembled outputs y~ alone."""
-    return im_loss(assembled, epsilon).sum()
+    return quick.im_loss(assembled, epsilon).sum()
 
 
 def ensemble_and_own(assembled, own, epsilon):
     """Released code: each source's own output y^ii as well."""
-    return im_loss(torch.cat((assembled, own), 1), epsilon).sum()
+    return quick.im_loss(torch.cat((assembled, own), 1), epsilon).sum()
 
 
 INTRA_LOSS = {"ensemble": ensemble_only, "ensemble_and_own": ensemble_and_own}

@@ -79,3 +79,38 @@ def keyless_similarity(features, outputs, weight, bias):
 def inter_weights(query, keys, temperature, reduce_heads):
     """`attention.inter_weights`: beta (B,N) from query (B,H,E) and keys (N,B,H,E)."""
     return reduce_heads(Cosines.apply(query, keys.transpose(0, 1)), temperature)
+
+
+class InformationMaximisation(torch.autograd.Function):
+    """Eq. (6) of logits (B,K,C), K losses, with their gradient by hand.
+
+    L = sum_c m log m - 1/B sum_bc p log p, where m is the batch mean of p = softmax(z). So
+    dp = (log m + 1 - log p - 1) / B, up to epsilon, and dz = p (dp - <p, dp>).
+    """
+
+    @staticmethod
+    def forward(context, logits, epsilon):
+        p = torch.softmax(logits, -1)
+        logs = torch.log(p + epsilon)
+        mean = p.mean(0)
+        mean_logs = torch.log(mean + epsilon)
+        context.save_for_backward(p, logs, mean, mean_logs)
+        context.epsilon = epsilon
+        confident = -(p * logs).sum(-1).mean(0)
+        diverse = -(mean * mean_logs).sum(-1)
+        return confident - diverse
+
+    @staticmethod
+    def backward(context, gradient):
+        p, logs, mean, mean_logs = context.saved_tensors
+        epsilon = context.epsilon
+        to_p = (mean_logs + mean / (mean + epsilon)) - logs - p / (p + epsilon)
+        each = p * to_p
+        to_logits = each.addcmul_(p, each.sum(-1, keepdim=True), value=-1)
+        return to_logits * (gradient[:, None] / len(p)), None
+
+
+def im_loss(logits, epsilon):
+    """`losses.im_loss`: (B,...,C) -> (...)."""
+    together = logits.reshape(len(logits), -1, logits.shape[-1])
+    return InformationMaximisation.apply(together, epsilon).reshape(logits.shape[1:-1])

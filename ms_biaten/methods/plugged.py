@@ -7,7 +7,7 @@ from ms_biaten import ranks
 from ms_biaten.attention import ensemble, one_hot_alpha, own_outputs
 from ms_biaten.engine import Engine
 from ms_biaten.heads import Bottlenecks, Classifiers
-from ms_biaten.losses import cross_entropy, im_loss
+from ms_biaten.losses import cross_entropy
 from ms_biaten.methods.clustering import (
     cosine_labels,
     one_hot,
@@ -22,6 +22,7 @@ from ms_biaten.pseudo_label import (
     nearest_class,
     weighted_sums,
 )
+from ms_biaten.quick import im_loss
 from ms_biaten.spec.methods import weights_name, weights_shapes
 
 

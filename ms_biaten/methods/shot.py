@@ -3,8 +3,9 @@
 import numpy as np
 from mindspore import ops
 
-from ms_biaten.losses import cross_entropy, im_loss
+from ms_biaten.losses import cross_entropy
 from ms_biaten.methods.plugged import Model, Objective, Plugged
+from ms_biaten.quick import im_loss
 
 
 class AveragedModel(Model):

@@ -8,7 +8,7 @@ from ms_biaten.spec.methods import weights_name, weights_shapes
 from torch_ref.attention import ensemble, one_hot_alpha, own_outputs
 from torch_ref.engine import Engine
 from torch_ref.heads import Bottlenecks, Classifiers
-from torch_ref.losses import cross_entropy, im_loss
+from torch_ref.losses import cross_entropy
 from torch_ref.methods.clustering import (
     cosine_labels,
     one_hot,
@@ -23,6 +23,7 @@ from torch_ref.pseudo_label import (
     nearest_class,
     weighted_sums,
 )
+from torch_ref.quick import im_loss
 
 
 class Model(nn.Module):

@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
-from torch_ref.losses import cross_entropy, im_loss
+from torch_ref.losses import cross_entropy
 from torch_ref.methods.plugged import Model, Objective, Plugged
+from torch_ref.quick import im_loss
 
 
 class AveragedModel(Model):
