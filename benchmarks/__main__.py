@@ -59,7 +59,7 @@ COLUMNS = {
     ),
     "labels": ("samples_per_second", "seconds"),
     "evaluate": ("samples_per_second", "seconds"),
-    "epoch": ("samples_per_second", "seconds", "memory_mb"),
+    "epoch": ("samples_per_second", "seconds", "gemm_seconds", "gemm_share", "memory_mb"),
 }
 
 

@@ -54,6 +54,26 @@ def step_products(sizes, batch, method):
     ]
 
 
+def evaluation_products(sizes, batch):
+    """One chunk of a pass, alpha one-hot: outputs, weights and the sums of the centroids."""
+    N, R, D, C = sizes.sources, sizes.raw, sizes.width, sizes.classes
+    J = sizes.heads * sizes.embedding
+    return [
+        Product("bottlenecks", N, batch, R, D),
+        Product("feature keys", N, batch, D, J),
+        Product("query", 1, batch, N * D, J),
+        Product("own outputs", N, batch, D, C),
+        Product("centroids", N, C, batch, D),
+    ]
+
+
+def epoch_seconds(sizes, samples, batch, chunk, multiplied):
+    """Bi-ATEN: the steps of an epoch, then its evaluation, if there were nothing but products."""
+    step = seconds_of(step_products(sizes, batch, "bi_aten"), multiplied)
+    look = seconds_of(evaluation_products(sizes, chunk), multiplied)
+    return samples / batch * step + samples / chunk * look
+
+
 def seconds_of(products, multiplied, repeats=20):
     """The median time of all of them, one after the other, under `multiplied(factors)()`."""
     rng = np.random.default_rng(0)

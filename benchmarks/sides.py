@@ -130,10 +130,15 @@ def epoch(side, problem, samples):
         begun = time.perf_counter()
         run(engine, problem, bank, 2, Path(place))
         seconds = time.perf_counter() - begun
+    memory = peak_memory_mb()
+    batch, multiplied = problem.config.train.batch_size, MULTIPLIED[SIDES[side][0]]
+    ideal = gemms.epoch_seconds(problem.sizes, samples, batch, size, multiplied)
     return {
         "seconds": round(seconds, 2),
         "samples_per_second": round(samples / seconds, 1),
-        "memory_mb": peak_memory_mb(),
+        "gemm_seconds": round(ideal, 2),
+        "gemm_share": round(ideal / seconds, 3),
+        "memory_mb": memory,
     }
 
 

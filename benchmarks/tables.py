@@ -53,8 +53,10 @@ def passes():
         base = entry["medians"]["authors"]["samples_per_second"]
         for side, row in entry["medians"].items():
             speed = row["samples_per_second"]
-            rows.append((entry["task"], side, f"{speed:,.0f}", f"{speed / base:.2f}"))
-    return markdown(("what", "side", "samples/s", "times the authors'"), rows)
+            share = f"{100 * row['gemm_share']:.0f}%" if "gemm_share" in row else ""
+            rows.append((entry["task"], side, f"{speed:,.0f}", f"{speed / base:.2f}", share))
+    header = ("what", "side", "samples/s", "times the authors'", "of the products alone")
+    return markdown(header, rows)
 
 
 def profile():
