@@ -77,18 +77,14 @@ def labels(side, problem, samples):
         call = lambda: labels_by_sample(*tensors).numpy()  # noqa: E731
     else:
         engine = made(side, problem)
-        package = SIDES[side][0]
-        label = importlib.import_module(f"{package}.pseudo_label")
-        distance = label.LABEL_DISTANCE[problem.config.profile.label_distance]
         engine.set_clusters(engine.tensor(mu), engine.tensor(np.ones(mu.shape[:2], np.float32)))
-        size = problem.config.run.eval_batch
+        size = importlib.import_module(f"{SIDES[side][0]}.adapt").LABELLED
 
         def call():
             parts = []
             for start in range(0, samples, size):
                 near = (engine.tensor(x[start : start + size]) for x in (phi, beta))
-                distances = label.class_distances(*near, *engine.clusters, distance)
-                parts.append(label.nearest_class(distances).numpy())
+                parts.append(engine.label(*near).numpy())
             return np.concatenate(parts)
 
     taken = []

@@ -5,7 +5,7 @@ from mindspore import nn, ops
 
 from ms_biaten import ranks
 from ms_biaten.attention import ATTENTION
-from ms_biaten.engine import Engine
+from ms_biaten.engine import Engine, filled
 from ms_biaten.heads import Bottlenecks, Classifiers
 from ms_biaten.losses import INTRA_LOSS, cross_entropy, inter_loss, intra_loss, total_loss
 from ms_biaten.pseudo_label import (
@@ -19,6 +19,7 @@ from ms_biaten.pseudo_label import (
     weighted_sums,
 )
 from ms_biaten.quick import im_loss
+from ms_biaten.runtime import compiled
 from ms_biaten.spec.bank import collected
 from ms_biaten.spec.schedules import loss_coefficients
 from ms_biaten.spec.shapes import attention_shapes
@@ -41,16 +42,27 @@ class Model(nn.Cell):
         return phi, *self.attention(phi, frozen.weight, frozen.bias, learned)
 
 
-def remember_labels(phi, beta, mu, products, penalty, distance):
+def remember_labels(engine, seen):
     """Paper: what an epoch keeps of a sample is its label."""
-    return nearest_class(class_distances(phi, beta, mu, products, penalty, distance)).astype(
-        ms.int32
-    )
+    return (engine.label(phi, beta) for phi, beta in joined(seen, LABELLED))
 
 
-def remember_features(phi, beta, mu, products, penalty, distance):
+def remember_features(engine, seen):
     """Released code: an epoch keeps the features (N,D), and every batch labels them anew."""
-    return phi
+    return (phi for phi, _ in seen)
+
+
+def joined(pairs, count):
+    """Tuples of tensors, put together until they have `count` rows or more."""
+    kept, rows = [], 0
+    for pair in pairs:
+        kept.append(pair)
+        rows += len(pair[0])
+        if rows >= count:
+            yield tuple(ops.cat(parts) for parts in zip(*kept, strict=True))
+            kept, rows = [], 0
+    if kept:
+        yield tuple(ops.cat(parts) for parts in zip(*kept, strict=True))
 
 
 def remembered_labels(memory, beta, mu, products, penalty, distance):
@@ -92,6 +104,15 @@ class Objective(nn.Cell):
         return loss, (ce, im, intra, labels, alpha, beta, y)
 
 
+def nearest_of(distance):
+    def nearest(phi, beta, mu, products, penalty):
+        distances = class_distances(phi, beta, mu, products, penalty, distance)
+        return nearest_class(distances).astype(ms.int32)
+
+    return nearest
+
+
+LABELLED = 2048  # samples at once: to start a graph takes as long as to label hundreds
 REMEMBERED = 1 << 24  # features of a survey that the relabelling after it need not compute again
 
 
@@ -104,6 +125,8 @@ class Adapter(Engine):
         self.centroid_weight = CENTROID_WEIGHT[config.profile.centroid_weight]
         self.remember = MEMORY[config.profile.label_refresh]
         super().__init__(config, sizes, arrays, Objective(config, sizes), backbones)
+        self.labelled = 0  # the largest chunk that was labelled
+        self.nearest = compiled(nearest_of(self.objective.label_distance), config)
 
     def survey(self, bank, size, survey):
         """One pass over the target: its outputs to `survey`, its centroids by Eq. (11)."""
@@ -125,12 +148,15 @@ class Adapter(Engine):
         # Of a small target the survey before it has seen all that this pass would compute again.
         seen, self.seen = self.seen, []
 
-        def parts():
-            for phi, beta in seen or (self.predict(raw)[::4] for raw in bank.chunks(size)):
-                kept = self.remember(phi, beta, *self.clusters, self.objective.label_distance)
-                yield kept.asnumpy()
+        pairs = seen or (self.predict(raw)[::4] for raw in bank.chunks(size))
+        parts = (kept.asnumpy() for kept in self.remember(self, pairs))
+        return collected(parts, len(bank))
 
-        return collected(parts(), len(bank))
+    def label(self, phi, beta):
+        """Eqs. (12)-(14) of a chunk (B,); a shorter one is padded: no second compilation."""
+        self.labelled = max(self.labelled, len(phi))
+        long = (filled(x, self.labelled) for x in (phi, beta))
+        return self.nearest(*long, *self.clusters)[: len(phi)]
 
     def set_clusters(self, sums, mass):
         mu = centroids(sums, mass)

@@ -81,13 +81,10 @@ class Engine:
     def predict(self, raw):
         """Outputs of a chunk in evaluation mode, as tensors."""
         self.model.set_train(False)
-        self.chunk = max(self.chunk, len(raw))
-        short = self.chunk - len(raw)  # a last, shorter chunk is padded: no second compilation
-        seen = self.tensor(raw)
-        if short:
-            seen = ops.cat((seen, ops.zeros((short, *seen.shape[1:]), seen.dtype)))
-        outputs = self.forward(seen)
-        return tuple(x[: len(raw)] for x in outputs) if short else outputs
+        count = len(raw)
+        self.chunk = max(self.chunk, count)
+        outputs = self.forward(filled(self.tensor(raw), self.chunk))
+        return tuple(x[:count] for x in outputs) if count < self.chunk else outputs
 
     def outputs(self, raw):
         """The same, as arrays."""
@@ -200,6 +197,12 @@ class Engine:
 
     def parameter_count(self):
         return sum(parameter.size for parameter in self.trained.values())
+
+
+def filled(x, rows):
+    """A last, shorter chunk made as long as the others: a graph is compiled for one length."""
+    short = rows - len(x)
+    return ops.cat((x, ops.zeros((short, *x.shape[1:]), x.dtype))) if short else x
 
 
 def forward_of(model, learned):

@@ -116,7 +116,7 @@ def inter_weights(query, keys, temperature, reduce_heads):
 
 
 class InformationMaximisation(nn.Cell):
-    """Eq. (6) of logits (B,K,C), K losses, with their gradient by hand.
+    """K losses of logits (B,K,C) by Eq. (6), with their gradient by hand.
 
     L = sum_c m log m - 1/B sum_bc p log p, where m is the batch mean of p = softmax(z). So
     dp = (log m + 1 - log p - 1) / B, up to epsilon, and dz = p (dp - <p, dp>). Beside the losses,

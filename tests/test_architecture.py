@@ -124,6 +124,11 @@ ONE_SIDED = {
     "Cosines.construct",
     "Cosines.bprop",
     "Cosines.backward",
+    "INFORMATION_MAXIMISATION",
+    "InformationMaximisation.construct",
+    "InformationMaximisation.bprop",
+    "InformationMaximisation.backward",
+    "filled",
 }
 
 

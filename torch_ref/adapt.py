@@ -1,5 +1,6 @@
 """The adapted model, and its update by Eq. (17). `spec.algorithm` runs the loop of Algorithm 1."""
 
+import torch
 from torch import nn
 
 from ms_biaten.spec.bank import collected
@@ -39,14 +40,27 @@ class Model(nn.Module):
         return phi, *self.attention(phi, frozen.weight, frozen.bias, learned)
 
 
-def remember_labels(phi, beta, mu, products, penalty, distance):
+def remember_labels(engine, seen):
     """Paper: what an epoch keeps of a sample is its label."""
-    return nearest_class(class_distances(phi, beta, mu, products, penalty, distance))
+    return (engine.label(phi, beta) for phi, beta in joined(seen, LABELLED))
 
 
-def remember_features(phi, beta, mu, products, penalty, distance):
+def remember_features(engine, seen):
     """Released code: an epoch keeps the features (N,D), and every batch labels them anew."""
-    return phi
+    return (phi for phi, _ in seen)
+
+
+def joined(pairs, count):
+    """Tuples of tensors, put together until they have `count` rows or more."""
+    kept, rows = [], 0
+    for pair in pairs:
+        kept.append(pair)
+        rows += len(pair[0])
+        if rows >= count:
+            yield tuple(torch.cat(parts) for parts in zip(*kept, strict=True))
+            kept, rows = [], 0
+    if kept:
+        yield tuple(torch.cat(parts) for parts in zip(*kept, strict=True))
 
 
 def remembered_labels(memory, beta, mu, products, penalty, distance):
@@ -88,6 +102,14 @@ class Objective(nn.Module):
         return loss, (ce, im, intra, labels, alpha, beta, y)
 
 
+def nearest_of(distance):
+    def nearest(phi, beta, mu, products, penalty):
+        return nearest_class(class_distances(phi, beta, mu, products, penalty, distance))
+
+    return nearest
+
+
+LABELLED = 2048  # samples at once: to start a graph takes as long as to label hundreds
 REMEMBERED = 1 << 24  # features of a survey that the relabelling after it need not compute again
 
 
@@ -100,6 +122,7 @@ class Adapter(Engine):
         self.centroid_weight = CENTROID_WEIGHT[config.profile.centroid_weight]
         self.remember = MEMORY[config.profile.label_refresh]
         super().__init__(config, sizes, arrays, Objective(config, sizes), backbones)
+        self.nearest = nearest_of(self.objective.label_distance)
 
     def survey(self, bank, size, survey):
         """One pass over the target: its outputs to `survey`, its centroids by Eq. (11)."""
@@ -121,12 +144,13 @@ class Adapter(Engine):
         # Of a small target the survey before it has seen all that this pass would compute again.
         seen, self.seen = self.seen, []
 
-        def parts():
-            for phi, beta in seen or (self.predict(raw)[::4] for raw in bank.chunks(size)):
-                kept = self.remember(phi, beta, *self.clusters, self.objective.label_distance)
-                yield kept.cpu().numpy()
+        pairs = seen or (self.predict(raw)[::4] for raw in bank.chunks(size))
+        parts = (kept.cpu().numpy() for kept in self.remember(self, pairs))
+        return collected(parts, len(bank))
 
-        return collected(parts(), len(bank))
+    def label(self, phi, beta):
+        """Eqs. (12)-(14) of a chunk (B,)."""
+        return self.nearest(phi, beta, *self.clusters)
 
     def set_clusters(self, sums, mass):
         mu = centroids(sums, mass)
