@@ -2,7 +2,8 @@
 
     python -m benchmarks.profile_step
 
-Prints milliseconds per step of each kind of kernel, the largest first, and what is between kernels.
+Prints milliseconds per step of each kind of kernel, the largest first, and what is between kernels,
+for Bi-ATEN and for ATEN, each in a process of its own.
 """
 
 import csv
@@ -17,15 +18,24 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import gemms
-from benchmarks.measuring import ROOT, write
+from benchmarks.measuring import ROOT, run_child, write
 from benchmarks.problems import Problem
 from benchmarks.sides import made, surveyed, train
 
 SIDE, STEPS = "mindspore", 20
 
 
+METHODS = ("bi_aten", "aten")
+
+
 def main():
-    problem = Problem.of("domainnet", "bi_aten")
+    found = {method: run_child("benchmarks.profile_step", method) for method in METHODS}
+    write(ROOT / "benchmarks/results/profile.json", found)
+    print(json.dumps(found, indent=1))
+
+
+def profiled(method):
+    problem = Problem.of("domainnet", method)
     engine = made(SIDE, problem)
     import mindspore as ms
     from mindspore.profiler import ProfilerActivity, profile
@@ -40,7 +50,7 @@ def main():
         return time.perf_counter() - begun
 
     wall = statistics.median([step(index) for index in range(STEPS)][STEPS // 2 :])
-    products = gemms.step_products(problem.sizes, size, "bi_aten")
+    products = gemms.step_products(problem.sizes, size, method)
     ideal = gemms.seconds_of(products, gemms.in_mindspore)
     with tempfile.TemporaryDirectory() as place:
         handler = ms.profiler.tensorboard_trace_handler(place)
@@ -58,7 +68,7 @@ def main():
             rows = list(csv.DictReader(file))
     kinds = Counter({row["op_type"]: float(row["total_compute_time"]) / STEPS for row in rows})
     rest = 1e3 * wall - sum(kinds.values())
-    found = {
+    return {
         "step_ms": round(1e3 * wall, 1),
         "kernels": sum(int(row["type_occurrences"]) for row in rows) // STEPS,
         "products_of_the_formula_ms": round(1e3 * ideal, 1),
@@ -66,9 +76,10 @@ def main():
         "other_kernels_ms": round(sum(ms_ for _, ms_ in kinds.most_common()[16:]), 2),
         "between_kernels_ms": round(rest, 1),
     }
-    write(ROOT / "benchmarks/results/profile.json", found)
-    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if len(sys.argv) > 1:
+        print(json.dumps(profiled(sys.argv[1])))
+    else:
+        main()

@@ -60,11 +60,19 @@ def passes():
 
 
 def profile():
-    found = record("profile")
-    rows = [(kind, f"{ms:.1f}") for kind, ms in found["kernels_ms"].items()]
-    rows += [("other kernels", f"{found['other_kernels_ms']:.1f}")]
-    rows += [("between kernels", f"{found['between_kernels_ms']:.1f}")]
-    return markdown(("kernel", "ms a step"), [*rows, ("**the step**", f"{found['step_ms']:.1f}")])
+    """Milliseconds of each kind of kernel, Bi-ATEN beside ATEN."""
+    found = [record("profile")[method] for method in ("bi_aten", "aten")]
+    kinds = list(dict.fromkeys(kind for part in found for kind in part["kernels_ms"]))
+
+    def row(name, values):
+        return (name, *("" if value is None else f"{value:.1f}" for value in values))
+
+    rows = [row(kind, [part["kernels_ms"].get(kind) for part in found]) for kind in kinds]
+    rows += [row("other kernels", [part["other_kernels_ms"] for part in found])]
+    rows += [row("between kernels, noise", [part["between_kernels_ms"] for part in found])]
+    rows += [row("**the step**", [part["step_ms"] for part in found])]
+    rows += [row("the products alone", [part["products_of_the_formula_ms"] for part in found])]
+    return markdown(("kernel", "Bi-ATEN, ms a step", "ATEN, ms a step"), rows)
 
 
 def scale():
@@ -89,7 +97,7 @@ def growth():
             sizes = list(found["medians"])
             ends = [found["medians"][size][key] for size in (sizes[0], sizes[-1])]
             span = f"{int(sizes[0]):,} to {int(sizes[-1]):,}"
-            told = " to ".join(f"{end:,.3g}" for end in ends)
+            told = " to ".join(f"{end:,.0f}" if end >= 100 else f"{end:.3g}" for end in ends)
             rows.append((along, span, key, told, f"{along}^{value:g}"))
     return markdown(("along", "from", "what", "measured", "heading for"), rows)
 
