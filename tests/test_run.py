@@ -227,6 +227,23 @@ def test_a_loss_that_is_not_finite_stops_the_run(folder, monkeypatch, capsys):
     assert checkpoint(folder / "run")  # the state after epoch 1 is kept
 
 
+def test_an_error_after_an_epoch_does_not_mix_two_states(folder, monkeypatch):
+    """The checkpoint of epoch 1 is not on disk yet when epoch 2 fails to be recorded."""
+    original = RunFolder.write
+
+    def write(self, line):
+        if line.get("epoch") == 2:
+            raise OSError("no space left")
+        original(self, line)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "write", write)
+        assert train("--output", "run") == 1
+    assert train("--resume", "run") == 0
+    assert train("--output", "whole") == 0
+    assert same_arrays(checkpoint(folder / "run"), checkpoint(folder / "whole"))
+
+
 def unlabelled(folder):
     bank = dataclasses.replace(debug_bank("night"), labels=None)
     save_bank(folder / "bank", bank)

@@ -70,7 +70,8 @@ def run(
     started = time.monotonic()
 
     survey: Survey | None = None
-    state: Arrays | None = None
+    # Two, in turns: the state before may not be on disk yet when the next one is taken.
+    states: list[Arrays | None] = [None, None]
     if folder.checkpoint().is_file():
         arrays, position = folder.load_checkpoint()
         engine.load(arrays)
@@ -89,7 +90,7 @@ def run(
             line, survey, labels = train_epoch(engine, bank, folder, epoch, workers)
             keep = choose(config.run.select, line, position)
             position = {**position, "epoch": epoch + 1, "step": line["step"]}
-            state = engine.state(state)
+            state = states[epoch % 2] = engine.state(states[epoch % 2])
             arrays = {**state, "pseudo_labels": labels}
             if keep:
                 folder.save_checkpoint(arrays, position, "best")
