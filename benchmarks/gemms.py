@@ -39,8 +39,6 @@ def step_products(sizes, batch, method):
         Product("query", 1, batch, N * D, J),
         Product("query, dW", 1, N * D, batch, J),
         Product("labels", 1, batch, D, N * C),
-    ]
-    products += [
         Product("own outputs", N, batch, D, C),
         Product("own outputs, dx", N, batch, C, D),
     ]

@@ -23,8 +23,6 @@ from benchmarks.problems import Problem
 from benchmarks.sides import made, surveyed, train
 
 SIDE, STEPS = "mindspore", 20
-
-
 METHODS = ("bi_aten", "aten")
 
 

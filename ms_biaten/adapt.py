@@ -20,7 +20,7 @@ from ms_biaten.pseudo_label import (
 )
 from ms_biaten.quick import im_loss
 from ms_biaten.runtime import compiled
-from ms_biaten.spec.bank import collected
+from ms_biaten.spec.bank import collected, in_groups
 from ms_biaten.spec.schedules import loss_coefficients
 from ms_biaten.spec.shapes import attention_shapes
 
@@ -44,25 +44,13 @@ class Model(nn.Cell):
 
 def remember_labels(engine, seen):
     """Paper: what an epoch keeps of a sample is its label."""
-    return (engine.label(phi, beta) for phi, beta in joined(seen, LABELLED))
+    for group in in_groups(seen, LABELLED):
+        yield engine.label(*(ops.cat(parts) for parts in zip(*group, strict=True)))
 
 
 def remember_features(engine, seen):
     """Released code: an epoch keeps the features (N,D), and every batch labels them anew."""
     return (phi for phi, _ in seen)
-
-
-def joined(pairs, count):
-    """Tuples of tensors, put together until they have `count` rows or more."""
-    kept, rows = [], 0
-    for pair in pairs:
-        kept.append(pair)
-        rows += len(pair[0])
-        if rows >= count:
-            yield tuple(ops.cat(parts) for parts in zip(*kept, strict=True))
-            kept, rows = [], 0
-    if kept:
-        yield tuple(ops.cat(parts) for parts in zip(*kept, strict=True))
 
 
 def remembered_labels(memory, beta, mu, products, penalty, distance):
@@ -105,6 +93,8 @@ class Objective(nn.Cell):
 
 
 def nearest_of(distance):
+    """Eqs. (12)-(14) by one choice of distance."""
+
     def nearest(phi, beta, mu, products, penalty):
         distances = class_distances(phi, beta, mu, products, penalty, distance)
         return nearest_class(distances).astype(ms.int32)
@@ -112,7 +102,7 @@ def nearest_of(distance):
     return nearest
 
 
-LABELLED = 2048  # samples at once: to start a graph takes as long as to label hundreds
+LABELLED = 2048  # samples at once, whatever a pass takes: larger products, fewer starts
 REMEMBERED = 1 << 24  # features of a survey that the relabelling after it need not compute again
 
 

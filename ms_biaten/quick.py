@@ -1,8 +1,8 @@
 """The quick forms: broadcasts and sums of the equations, written as matrix products.
 
-On a CPU, MindSpore's broadcasts and sums over an axis take ten to twenty times as long as products
-of the same tensors. `attention` has each equation in its readable form; tests hold the forms here
-to it, gradients included.
+On a CPU, MindSpore's broadcasts and sums over an axis take many times as long as products of the
+same tensors. `attention` and `losses` have each equation in its readable form; tests hold
+the forms here to it, gradients included.
 """
 
 from mindspore import nn, ops

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ms_biaten.spec.bank import collected
+from ms_biaten.spec.bank import collected, in_groups
 from ms_biaten.spec.schedules import loss_coefficients
 from ms_biaten.spec.shapes import attention_shapes
 from torch_ref.attention import ATTENTION
@@ -42,25 +42,13 @@ class Model(nn.Module):
 
 def remember_labels(engine, seen):
     """Paper: what an epoch keeps of a sample is its label."""
-    return (engine.label(phi, beta) for phi, beta in joined(seen, LABELLED))
+    for group in in_groups(seen, LABELLED):
+        yield engine.label(*(torch.cat(parts) for parts in zip(*group, strict=True)))
 
 
 def remember_features(engine, seen):
     """Released code: an epoch keeps the features (N,D), and every batch labels them anew."""
     return (phi for phi, _ in seen)
-
-
-def joined(pairs, count):
-    """Tuples of tensors, put together until they have `count` rows or more."""
-    kept, rows = [], 0
-    for pair in pairs:
-        kept.append(pair)
-        rows += len(pair[0])
-        if rows >= count:
-            yield tuple(torch.cat(parts) for parts in zip(*kept, strict=True))
-            kept, rows = [], 0
-    if kept:
-        yield tuple(torch.cat(parts) for parts in zip(*kept, strict=True))
 
 
 def remembered_labels(memory, beta, mu, products, penalty, distance):
@@ -103,13 +91,15 @@ class Objective(nn.Module):
 
 
 def nearest_of(distance):
+    """Eqs. (12)-(14) by one choice of distance."""
+
     def nearest(phi, beta, mu, products, penalty):
         return nearest_class(class_distances(phi, beta, mu, products, penalty, distance))
 
     return nearest
 
 
-LABELLED = 2048  # samples at once: to start a graph takes as long as to label hundreds
+LABELLED = 2048  # samples at once, whatever a pass takes: larger products, fewer starts
 REMEMBERED = 1 << 24  # features of a survey that the relabelling after it need not compute again
 
 

@@ -1,7 +1,7 @@
 """The quick forms of what takes longest, with fewer passes over the keys.
 
-`attention` has each equation in its readable form; tests hold the forms here to it, gradients
-included.
+`attention` and `losses` have each equation in its readable form; tests hold the forms here to it,
+gradients included.
 """
 
 import torch

@@ -73,6 +73,18 @@ def collected(parts: Iterable[np.ndarray], count: int) -> np.ndarray:
     return made
 
 
+def in_groups(parts: Iterable[Any], rows: int) -> Iterator[list[Any]]:
+    """Tuples of arrays of a few rows each, in lists of `rows` rows or more in all."""
+    group: list[Any] = []
+    for part in parts:
+        group.append(part)
+        if sum(len(first) for first, *_ in group) >= rows:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
 def save_bank(folder: Path, bank: Bank, views: Mapping[str, np.ndarray] | None = None) -> None:
     """A bank made in memory; `views` are further views of the same samples, by name."""
     folder.mkdir(parents=True, exist_ok=True)
