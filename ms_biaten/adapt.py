@@ -146,7 +146,8 @@ class Adapter(Engine):
         """Eqs. (12)-(14) of a chunk (B,); a shorter one is padded: no second compilation."""
         self.labelled = max(self.labelled, len(phi))
         long = (filled(x, self.labelled) for x in (phi, beta))
-        return self.nearest(*long, *self.clusters)[: len(phi)]
+        found = self.nearest(*long, *self.clusters)
+        return found[: len(phi)] if len(phi) < self.labelled else found
 
     def set_clusters(self, sums, mass):
         mu = centroids(sums, mass)

@@ -53,10 +53,11 @@ def mixed_feature(phi, beta):
 def mixed_centroids(mixed, beta, mu, products):
     """Eq. (12): mu~_c = sum_i beta_i mu_c^i, as phi~ . mu~_c and |mu~_c|^2, both (B,C)."""
     N, C, D = mu.shape
-    dots = ROW_BY_ROW(mixed, mu.reshape(N * C, D)).reshape(-1, N, C)
+    # The sum over sources is part of the product: no tensor (B,N,C) is written and read again.
+    weighted = ops.bmm(beta.expand_dims(2), mixed.expand_dims(1)).reshape(-1, N * D)
+    dots = ROW_BY_ROW(weighted, mu.swapaxes(0, 1).reshape(C, N * D))
     pairs = (beta.expand_dims(2) * beta.expand_dims(1)).reshape(-1, N * N)
-    squares = ops.maximum(ops.matmul(pairs, products), 0.0)
-    return ops.bmm(beta.expand_dims(1), dots).squeeze(1), squares
+    return dots, ops.maximum(ops.matmul(pairs, products), 0.0)
 
 
 def cosine_distance(mixed, dots, squares):

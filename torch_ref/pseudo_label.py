@@ -51,10 +51,11 @@ def mixed_feature(phi, beta):
 def mixed_centroids(mixed, beta, mu, products):
     """Eq. (12): mu~_c = sum_i beta_i mu_c^i, as phi~ . mu~_c and |mu~_c|^2, both (B,C)."""
     N, C, D = mu.shape
-    dots = (mixed @ mu.reshape(N * C, D).T).reshape(-1, N, C)
+    # The sum over sources is part of the product: no tensor (B,N,C) is written and read again.
+    weighted = (beta[:, :, None] * mixed[:, None]).reshape(-1, N * D)
+    dots = weighted @ mu.transpose(0, 1).reshape(C, N * D).T
     pairs = (beta[:, :, None] * beta[:, None, :]).reshape(-1, N * N)
-    squares = (pairs @ products).clamp(min=0.0)
-    return (beta[:, None, :] @ dots).squeeze(1), squares
+    return dots, (pairs @ products).clamp(min=0.0)
 
 
 def cosine_distance(mixed, dots, squares):
