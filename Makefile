@@ -1,20 +1,30 @@
 # make train   adapt on the shipped benchmark      make test    lint, types, all tests
 # make parity  worst error of each parity case     make emoji   build the emoji benchmark anew
 # make bench   speed and memory, side by side     make office_caltech IMAGES=folder   build it
-# make clean   remove the virtual environment
+# make compat  all tests under other Pythons      make clean   remove the virtual environments
 SHELL := /bin/bash
 VENV := .venv
+PYTHONS := 3.10 3.11 3.12
+COVERAGE := --cov --cov-report=term:skip-covered
 BIN := $(VENV)/bin
 SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 INSTALL := $(BIN)/pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: train test lint parity bench emoji office_caltech clean
+.PHONY: train test lint compat parity bench emoji office_caltech clean
 
 train: $(VENV)/.base
 	$(BIN)/python ms_biaten/train.py --controls $(ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(COVERAGE) $(ARGS)
+
+# Each Python in an environment of its own, .venv-3.10 say; those that are not there are left out.
+compat:
+	@set -e; for version in $(PYTHONS); do \
+	  if python$$version -c '$(SUPPORTED)' 2>/dev/null; then \
+	    $(MAKE) test VENV=.venv-$$version PYTHON=python$$version COVERAGE= ARGS='$(ARGS)'; \
+	  else echo "python$$version: not there"; fi; \
+	done
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -46,7 +56,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(addprefix .venv-,$(PYTHONS))
 
 $(VENV)/bin/python:
 	@for python in $(PYTHON) python3.11 python3.12 python3.10 python3 python; do \

@@ -68,6 +68,7 @@ setup(
             "onnxscript",
             "pillow",
             "pytest",
+            "pytest-cov",
             "pytest-xdist",
             "resvg_py",
             "ruff",
