@@ -39,7 +39,7 @@ def runs(monkeypatch):
     """No training: the methods that were asked for, with an accuracy of 90 each."""
     asked = []
 
-    def run_in(place, config, backend):
+    def run_in(config, backend):
         asked.append(config.method.name)
         measured = {"accuracy": 90.0, "class_accuracy": 90.0}
         start = {"kind": "start", "versions": {}, "trained_parameters": 7, **measured}
@@ -162,10 +162,10 @@ def test_rows_that_are_the_same_here_run_once(folder, runs):
 def test_an_interrupt_keeps_what_is_done(folder, runs, capsys, monkeypatch):
     counted = running.run_in
 
-    def interrupted(place, config, backend):
+    def interrupted(config, backend):
         if config.method.name == "aten":
             raise KeyboardInterrupt
-        return counted(place, config, backend)
+        return counted(config, backend)
 
     monkeypatch.setattr(running, "run_in", interrupted)
     assert experiment() == 130
@@ -178,7 +178,7 @@ def test_an_interrupt_keeps_what_is_done(folder, runs, capsys, monkeypatch):
 
 def test_ctrl_c_within_a_run_stops_the_grid(folder, monkeypatch):
     def train(*arguments):
-        raise SystemExit(130)
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(running, "train", train)
     assert experiment() == 130
@@ -199,10 +199,10 @@ def test_a_failed_cell_is_shown_and_retried_when_asked(
 ):
     counted = running.run_in
 
-    def failing(place, config, backend):
+    def failing(config, backend):
         if config.method.name == "aten":
             raise error
-        return counted(place, config, backend)
+        return counted(config, backend)
 
     monkeypatch.setattr(running, "run_in", failing)
     assert experiment() == 1

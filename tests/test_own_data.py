@@ -124,7 +124,7 @@ def test_a_training_with_other_settings_is_not_gone_on_with(at, tmp_path, monkey
     state = tmp_path / "ink.state.safetensors"
     state.write_bytes(b"half a file")
     assert pretrain(at, "ink", "--output", str(tmp_path)) == 2
-    assert "not a readable safetensors file" in capsys.readouterr().err
+    assert "not a readable checkpoint" in capsys.readouterr().err
     source_training.write_state(state, {"lr": "other"}, [], {}, {"a": np.zeros(1)})
     assert pretrain(at, "ink", "--output", str(tmp_path)) == 2
     assert "left by a training with other settings" in capsys.readouterr().err

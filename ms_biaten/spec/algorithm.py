@@ -72,12 +72,13 @@ def run(
     survey: Survey | None = None
     # Two, in turns: the state before may not be on disk yet when the next one is taken.
     states: list[Arrays | None] = [None, None]
-    if folder.checkpoint().is_file():
-        arrays, position = folder.load_checkpoint()
+    saved = folder.checkpoints.latest(say)
+    if saved:
+        arrays, position = saved
         engine.load(arrays)
         bank.refresh(engine.extract)
-        folder.rewind(position["epoch"])
         workers.wait()  # nobody writes over what another has still to read
+        folder.go_on(position)
         say(f"resumed after epoch {position['epoch']} of {epochs}")
     else:
         position = {"epoch": 0, "step": 0, "seed": config.run.seed, "best": None}
@@ -88,14 +89,14 @@ def run(
     try:
         for epoch in range(position["epoch"], epochs):
             line, survey, labels = train_epoch(engine, bank, folder, epoch, workers)
-            keep = choose(config.run.select, line, position)
             position = {**position, "epoch": epoch + 1, "step": line["step"]}
+            keep = choose(config.run.select, line, position)
             state = states[epoch % 2] = engine.state(states[epoch % 2])
             arrays = {**state, "pseudo_labels": labels}
             if keep:
                 folder.save_checkpoint(arrays, position, "best")
             folder.write(line)
-            folder.keep(arrays, position)
+            folder.keep(arrays, position, now=keep)  # `last` knows of every best one
             say(console.epoch_line(line, epochs))
     finally:
         folder.flush()  # whatever ends the training, the last whole epoch is on disk

@@ -27,16 +27,18 @@ from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.experiments import command as experiments
+from ms_biaten.spec.files import what_failed
 from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.report import command as report
 from ms_biaten.spec.shapes import Sizes
+from ms_biaten.spec.stopping import code_of, signals_stop
 from ms_biaten.spec.training import config_of, train_command
 from ms_biaten.spec.weights import source_shapes, stack_sources
 from ms_biaten.spec.workers import asked
 
 
 def main(program: str, backend: str, arguments: list[str] | None = None) -> int:
-    """Runs one command; 0 done, 1 the run failed, 2 a mistake in the input, 130 interrupted."""
+    """Runs one command; 0 done, 1 it failed, 2 a mistake in the input, 130 or 143 interrupted."""
     options = build_parser(program).parse_args(arguments)
 
     def command() -> None:
@@ -50,16 +52,20 @@ def main(program: str, backend: str, arguments: list[str] | None = None) -> int:
 def exit_code(program: str, action: Callable[[], object]) -> int:
     """Does it, and says in one line what went wrong."""
     try:
-        action()
+        with signals_stop():
+            action()
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
-    except (RunError, OSError) as error:  # OSError: a full disk, a folder that went away
+    except OSError as error:  # a full disk, a folder that went away
+        print(f"{program}: {what_failed(error)}", file=sys.stderr)
+        return 1
+    except RunError as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print(f"{program}: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
+        return code_of(stop)
     return 0
 
 

@@ -28,6 +28,7 @@ from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.files import open_up, write_atomically
 from ms_biaten.spec.images import MEAN, STD, normalised
 from ms_biaten.spec.predicting import add_model_place
+from ms_biaten.spec.stopping import code_of
 
 FORMAT, VERSION = "ms_biaten.export", 1
 CHECKED = (1, 7, 3)  # batch sizes that a new file must answer as the live model does
@@ -152,9 +153,9 @@ def export_command(options: argparse.Namespace, backend: str, program: str) -> N
         aside.rename(output)
     except OSError as error:
         raise UserError(f"--output {output}: cannot be written ({error.strerror})") from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         console.say("stopped; nothing was written")
-        sys.exit(130)  # not the general message: the same command begins anew
+        sys.exit(code_of(stop))  # not the general message: the same command begins anew
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file()) / 1e6

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ms_biaten.spec import console
 from ms_biaten.spec.bank import VIEWS
 from ms_biaten.spec.decoding import decoded, in_batches
 from ms_biaten.spec.errors import RunError, UserError
-from ms_biaten.spec.extraction import Partial, Plan, Unwritten, finished
+from ms_biaten.spec.extraction import Partial, Plan, Unwritten, finished, forget_state
 from ms_biaten.spec.files import seen_from
 from ms_biaten.spec.image_options import (
     add_image_options,
@@ -28,6 +29,7 @@ from ms_biaten.spec.image_options import (
 )
 from ms_biaten.spec.images import BadImageError, Transform, read_image, view_of
 from ms_biaten.spec.lists import ImageList
+from ms_biaten.spec.locks import beside
 from ms_biaten.spec.sources import check_classes, weights_digest, write_heads
 from ms_biaten.spec.weights import Arrays
 from ms_biaten.spec.workers import Workers, meet
@@ -63,7 +65,7 @@ def fill(
     items_of = decoded(parts, read, options.workers)
     hidden = None if workers.main else True
     bar = tqdm(total=len(images), initial=partial.done, unit="image", disable=hidden)
-    with bar:
+    with bar, saved_when_stopped(partial):
         for count, (batch, part, items) in enumerate(zip(batches, parts, items_of, strict=True), 1):
             found = list(zip(part, items, strict=True))
             bad = [f"{row} {item}" for row, item in found if isinstance(item, str)]
@@ -82,6 +84,16 @@ def fill(
             if count % SAVE_EVERY == 0:
                 partial.save()
     partial.save()
+
+
+@contextmanager
+def saved_when_stopped(partial: Unwritten) -> Iterator[None]:
+    """A stop costs the batch it falls into, and nothing else."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        partial.save()
+        raise
 
 
 def features_of(features: Features, views: np.ndarray) -> np.ndarray:
@@ -170,22 +182,29 @@ def extract_command(options: argparse.Namespace, backend: str, program: str) -> 
     )
     if finished(options.output, plan):
         if workers.main:
+            forget_state(options.output)
             console.say(f"{options.output} is there already, with the same sources and images")
         return
-    partial = open_partial(options.output, plan, workers)
-    workers.begin("the same command")
-    extractor = framework.Extractor(backbones, place)
-    fill(partial, extractor, images, plan, transform, options, workers)
-    if isinstance(partial, Partial):
-        for name, arrays in heads.items():
-            write_heads(partial.folder / "heads", name, arrays, classes)
-        bank = partial.finish()
-        left_out = f", {len(partial.bad)} left out" if partial.bad else ""
-        console.say(
-            f"{options.output}: {len(bank)} images{left_out}, {len(sources)} sources, "
-            f"{plan.width} features each, views: {', '.join(plan.views)}"
-        )
+    with held(options.output, workers):
+        partial = open_partial(options.output, plan, workers)
+        workers.begin("the same command")
+        extractor = framework.Extractor(backbones, place)
+        fill(partial, extractor, images, plan, transform, options, workers)
+        if isinstance(partial, Partial):
+            for name, arrays in heads.items():
+                write_heads(partial.folder / "heads", name, arrays, classes)
+            bank = partial.finish()
+            left_out = f", {len(partial.bad)} left out" if partial.bad else ""
+            console.say(
+                f"{options.output}: {len(bank)} images{left_out}, {len(sources)} sources, "
+                f"{plan.width} features each, views: {', '.join(plan.views)}"
+            )
     workers.leave()
+
+
+def held(output: Path, workers: Workers) -> AbstractContextManager[object]:
+    """One worker holds it for all."""
+    return beside(output) if workers.main else nullcontext()
 
 
 def open_partial(output: Path, plan: Plan, workers: Workers) -> Unwritten:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,13 @@ import numpy as np
 
 from ms_biaten.spec.bank import Bank, read_manifest, write_manifest
 from ms_biaten.spec.errors import RunError, UserError
-from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.files import (
+    remove_unfinished,
+    reserve,
+    sync_folder,
+    write_at,
+    write_atomically,
+)
 
 
 @dataclass(frozen=True)
@@ -62,13 +69,22 @@ def finished(bank: Path, plan: Plan) -> bool:
     return True
 
 
+def forget_state(bank: Path) -> None:
+    """How far it came; a whole bank needs none. A kill may have left it."""
+    (bank / "state.json").unlink(missing_ok=True)
+
+
+def _file_of(view: str) -> str:
+    return f"{view}.npy"
+
+
 class Unwritten:
     """The unfinished bank as all workers but one have it: how far it came, and no files."""
 
     def __init__(self, done: int):
         self.done, self.bad = done, dict[int, str]()
 
-    def put(self, rows: slice | np.ndarray, features: Mapping[str, np.ndarray]) -> None: ...
+    def put(self, rows: np.ndarray, features: Mapping[str, np.ndarray]) -> None: ...
 
     def save(self) -> None: ...
 
@@ -83,14 +99,15 @@ class Partial(Unwritten):
         state = self._read_state()
         if state is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.arrays = {view: self._array(view, "w+") for view in plan.views}
+            self._make_room()
             self.save()
         else:
             self.done = state["done"]
             self.bad = {int(row): why for row, why in state["bad"].items()}
-            self.arrays = {view: self._array(view, "r+") for view in plan.views}
+        remove_unfinished(self.folder, "state.json", "manifest.json", *map(_file_of, plan.views))
 
-    def put(self, rows: slice | np.ndarray, features: Mapping[str, np.ndarray]) -> None:
+    def put(self, rows: np.ndarray, features: Mapping[str, np.ndarray]) -> None:
+        """Written, not mapped: a disk that fills would end a process that writes to a map."""
         for view, values in features.items():
             with np.errstate(over="ignore"):  # told below, in our words
                 stored = values.astype(self.plan.dtype)
@@ -99,18 +116,22 @@ class Partial(Unwritten):
                     f"a feature as large as {np.abs(values).max():.3g} does not fit "
                     f"{self.plan.dtype}; delete {self.folder} and extract with --dtype float32"
                 )
-            self.arrays[view][rows] = stored
+            with self._path(view).open("rb+", buffering=0) as file:
+                first = self._array(view).offset
+                for row, content in zip(rows.tolist(), stored, strict=True):
+                    write_at(file, first + row * content.nbytes, content.tobytes())
 
     def save(self) -> None:
         """Features first, then how far they reach: the state never promises too much."""
-        for array in self.arrays.values():
-            array.flush()
+        for view in self.plan.views:
+            with self._path(view).open("rb+") as file:
+                os.fsync(file.fileno())
         state = {"plan": self.plan.identity(), "done": self.done, "bad": self.bad}
         with write_atomically(self.folder / "state.json") as file:
             file.write(json.dumps(state).encode())
 
     def finish(self) -> Bank:
-        """Manifest last, then the folder takes its name."""
+        """Manifest last, then the folder takes its name, and is no longer on its way."""
         plan = self.plan
         good = [row for row in range(len(plan.samples)) if row not in self.bad]
         if not good:
@@ -123,31 +144,43 @@ class Partial(Unwritten):
             domains=plan.domains,
             classes=plan.classes,
             samples=tuple(plan.samples[row] for row in good),
-            features=self.arrays[plan.views[0]],
+            features=self._array(plan.views[0]),
             labels=labels,
         )
         skipped = [plan.samples[row] for row in sorted(self.bad)]
         write_manifest(self.folder, bank, plan.views, plan.origin, skipped, plan.models)
-        (self.folder / "state.json").unlink()
         self.folder.rename(self.bank)
+        sync_folder(self.bank.parent)
+        forget_state(self.bank)
         return bank
 
     def _leave_out(self, good: Sequence[int]) -> None:
         for view in self.plan.views:
-            kept = np.load(self.folder / f"{view}.npy", mmap_mode="r")[good]
-            with write_atomically(self.folder / f"{view}.npy") as file:
-                np.save(file, kept)
-            self.arrays[view] = self._array(view, "r+")
+            array = self._array(view)
+            if len(array) == len(good):  # done before a kill
+                continue
+            with write_atomically(self._path(view)) as file:
+                np.save(file, array[good])
 
-    def _array(self, view: str, mode: Any) -> np.memmap:
-        path, plan = self.folder / f"{view}.npy", self.plan
+    def _make_room(self) -> None:
+        """Files of zeros, at their full size; on a disk that is too small, none."""
+        plan = self.plan
+        shape = (len(plan.samples), len(plan.domains), plan.width)
         open_memmap: Any = np.lib.format.open_memmap  # NumPy leaves it without types
-        if mode == "r+":
-            array: np.memmap = open_memmap(path, mode)
-        else:
-            shape = (len(plan.samples), len(plan.domains), plan.width)
-            array = open_memmap(path, mode, np.dtype(plan.dtype), shape)
-        return array
+        try:
+            for view in plan.views:
+                open_memmap(self._path(view), "w+", np.dtype(plan.dtype), shape)
+                reserve(self._path(view))
+        except OSError:
+            for view in plan.views:
+                self._path(view).unlink(missing_ok=True)
+            raise
+
+    def _path(self, view: str) -> Path:
+        return self.folder / _file_of(view)
+
+    def _array(self, view: str) -> np.memmap:
+        return np.lib.format.open_memmap(self._path(view), "r")  # type: ignore[no-untyped-call]
 
     def _read_state(self) -> dict[str, Any] | None:
         path = self.folder / "state.json"

@@ -26,6 +26,7 @@ from ms_biaten.spec.files import write_atomically
 from ms_biaten.spec.image_options import add_feeding_options, place_of
 from ms_biaten.spec.images import BadImageError, center_view, read_image
 from ms_biaten.spec.lists import scan_folder
+from ms_biaten.spec.stopping import code_of
 
 ENDINGS = (".csv", ".jsonl")
 
@@ -174,9 +175,9 @@ def predict_command(options: argparse.Namespace, backend: str, program: str) -> 
     domains = adapted.described.domains
     try:
         count = write(predictions(adapted, see, paths, options), options.output, domains)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         console.say("stopped; nothing was written")
-        sys.exit(130)  # not the general message: the same command begins anew
+        sys.exit(code_of(stop))  # not the general message: the same command begins anew
     seconds = time.monotonic() - started
     console.say(
         f"{count} images in {seconds:.1f} s ({count / seconds:.1f} a second, decoding included); "

@@ -9,11 +9,11 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ms_biaten.spec import console
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.files import remove_unfinished, write_atomically
 from ms_biaten.spec.image_options import (
     add_image_options,
     add_model_options,
@@ -24,7 +24,8 @@ from ms_biaten.spec.image_options import (
     transform_of,
 )
 from ms_biaten.spec.lists import ImageList, split
-from ms_biaten.spec.source_training import Images, initial_heads, pretrain
+from ms_biaten.spec.locks import beside
+from ms_biaten.spec.source_training import Images, initial_heads, pretrain, remove_states
 from ms_biaten.spec.sources import weights_digest, write_source
 from ms_biaten.spec.weights import Arrays
 
@@ -41,6 +42,33 @@ DECIDING = (
     *("optimizer", "lr", "backbone_scale", "weight_decay", "label_smoothing"),
     *("width", "head_seed", "precision"),
 )
+
+
+class Files(NamedTuple):
+    """All that the training of a source writes, in this order; states go when the rest is there."""
+
+    state: Path
+    before: Path
+    backbone: Path
+    heads: Path
+    results: Path
+
+    @classmethod
+    def of(cls, folder: Path, domain: str) -> Files:
+        endings = ("state", "state.before", "backbone")
+        state, before, backbone = (folder / f"{domain}.{e}.safetensors" for e in endings)
+        heads, results = folder / f"{domain}.safetensors", folder / f"{domain}.results.jsonl"
+        return cls(state, before, backbone, heads, results)
+
+    def check_untrained(self) -> None:
+        if self.results.exists():
+            remove_states(self.state)  # all but that was done when a kill came
+        # A backbone beside a state is a try that was killed.
+        for made in (self.results, self.backbone):
+            if made.exists() and not self.state.exists():
+                raise UserError(
+                    f"{made}: this source is trained already; delete it or use another --output"
+                )
 
 
 def epochs_of(options: argparse.Namespace, images: ImageList) -> int:
@@ -112,15 +140,8 @@ def pretrain_command(options: argparse.Namespace, backend: str, program: str) ->
     if len(split(images, options.held_out, options.seed)[0]) < 2:
         raise UserError(f"--held-out: {options.held_out} leaves no images to train on")
     options.epochs = epochs_of(options, images)
-    results = options.output / f"{options.domain}.results.jsonl"
-    state_file = options.output / f"{options.domain}.state.safetensors"
-    backbone_file = options.output / f"{options.domain}.backbone.safetensors"
-    for made in (results, backbone_file):
-        # The backbone is written just before the state goes: with one, it is a try that was killed.
-        if made.exists() and not (made == backbone_file and state_file.exists()):
-            raise UserError(
-                f"{made}: this source is trained already; delete it or use another --output"
-            )
+    files = Files.of(options.output, options.domain)
+    files.check_untrained()
     framework = importlib.import_module(backend)
     framework.prepare(place)
     backbone = framework.new_backbone(
@@ -135,13 +156,15 @@ def pretrain_command(options: argparse.Namespace, backend: str, program: str) ->
     heads = initial_heads(raw, options.width, len(classes), options.head_seed)
     trainer = framework.Trainer(backbone, heads, options, place)
     identity = identity_of(options, classes, images, start)
-    options.output.mkdir(parents=True, exist_ok=True)
     feed = Images(images, transform, options.seed, options.workers)
-    lines, weights = pretrain(trainer, feed, options, state_file, identity)
-    write_source(options.output, options.domain, options.backbone, *parted(weights), classes)
-    with write_atomically(results) as file:
-        file.write("".join(json.dumps(line) + "\n" for line in lines).encode())
-    state_file.unlink()
+    with beside(options.output / options.domain):
+        files.check_untrained()  # once more: now nobody else trains it
+        remove_unfinished(options.output, *(path.name for path in files))
+        lines, weights = pretrain(trainer, feed, options, files.state, identity)
+        write_source(options.output, options.domain, options.backbone, *parted(weights), classes)
+        with write_atomically(files.results) as file:
+            file.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+        remove_states(files.state)
     best = max(lines, key=lambda line: line["held_out"])
     console.say(
         f"{options.domain}: {best['held_out']:.1f} on its held-out images, "

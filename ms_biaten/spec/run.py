@@ -1,11 +1,13 @@
 """The folder of one run: resolved config, results by epoch, checkpoints, predictions.
 
-config.yaml                   run it again with --config
-results.jsonl                 one line per epoch, the first with the versions, the last a summary
-checkpoints/last.safetensors  weights, optimiser state, clusters, pseudo labels; position
-checkpoints/best.safetensors  the selected epoch, where the rule is not `last`
-predictions.csv               sample, class, confidence, weight of each source
-report.html                   all of it as a page, by `spec/report`
+config.yaml                     run it again with --config
+results.jsonl                   one line per epoch, the first with the versions, the last a summary
+checkpoints/last.safetensors    weights, optimiser state, clusters, pseudo labels; position
+checkpoints/before.safetensors  what was `last` before it
+checkpoints/best.safetensors    the selected epoch, where the rule is not `last`
+checkpoints/best_before.safetensors  what was `best` before it
+predictions.csv                 sample, class, confidence, weight of each source
+report.html                     all of it as a page, by `spec/report`
 """
 
 from __future__ import annotations
@@ -17,19 +19,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from ms_biaten.spec.bank import Bank
+from ms_biaten.spec.checkpoints import Checkpoints
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.files import UNFINISHED, remove_unfinished, sync_folder, write_atomically
 from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import differences, dump, from_tree, read_yaml
+from ms_biaten.spec.locks import Lock
 from ms_biaten.spec.metrics import Survey
-from ms_biaten.spec.weights import Arrays, write_safetensors
+from ms_biaten.spec.weights import Arrays
 from ms_biaten.spec.workers import Workers
 
-CHECKPOINT_FORMAT = "1"
+FILES = ("config.yaml", "results.jsonl", "predictions.csv", "model.json", "report.html")
 
 # Where a run happens, and how often it is saved, does not change what it computes.
 PLACE = (
@@ -41,24 +43,37 @@ PLACE = (
 class RunFolder:
     def __init__(self, path: Path, config: Config):
         self.path, self.config = path, config
+        self.checkpoints = Checkpoints(path / "checkpoints")
         self.lines: list[dict[str, Any]] = []
         self._pending: tuple[Arrays, dict[str, Any]] | None = None  # a checkpoint not yet on disk
         self._saved = time.monotonic()
+        self._lock: Lock | None = None
 
     # -- opening -------------------------------------------------------------------------------
 
     @classmethod
     def create(cls, config: Config) -> RunFolder:
         """A new folder; one that holds anything already is refused."""
-        path = Path(config.run.output) if config.run.output else _fresh_folder(config)
-        check_free(path)
+        path = Path(config.run.output)
         try:
-            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-            with write_atomically(path / "config.yaml") as file:
-                file.write(dump(config).encode())
+            if config.run.output:
+                check_free(path)
+                path.mkdir(parents=True, exist_ok=True)
+            else:
+                path = _fresh_folder(config)
+            folder = cls(path, config)
+            folder._hold()
+            try:
+                check_free(path)  # once more: now nobody else begins in it
+                with write_atomically(path / "config.yaml") as file:
+                    file.write(dump(config).encode())
+                sync_folder(path.parent)
+            except BaseException:
+                folder.__exit__()
+                raise
         except OSError as error:
             raise UserError(f"output {path}: cannot be written ({error.strerror})") from None
-        return cls(path, config)
+        return folder
 
     @classmethod
     def reopen(cls, path: Path, config: Config | None) -> RunFolder:
@@ -73,9 +88,31 @@ class RunFolder:
                     f"--resume: {path} was started with other settings: {', '.join(changed)}; "
                     "resume without them, or start a new --output"
                 )
-        folder = cls(path, config or saved)
-        folder.lines = read_lines(path / "results.jsonl")
-        return folder
+        return cls(path, config or saved)
+
+    @classmethod
+    def begun_or_new(cls, config: Config) -> RunFolder:
+        """The run in the folder that the config names, where there is one."""
+        path = Path(config.run.output)
+        begun = (path / "config.yaml").is_file()
+        return cls.reopen(path, config) if begun else cls.create(config)
+
+    def __enter__(self) -> RunFolder:
+        """From here on nobody else writes in it; what a killed process left half-done goes."""
+        self._hold()
+        self.lines = read_lines(self.path / "results.jsonl")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._lock:
+            self._lock.release()
+            self._lock = None
+
+    def _hold(self) -> None:
+        if self._lock is None:
+            self._lock = Lock(self.path / ".lock", self.path)
+            remove_unfinished(self.path, *FILES)
+            self.checkpoints.remove_unfinished()
 
     # -- results -------------------------------------------------------------------------------
 
@@ -86,7 +123,7 @@ class RunFolder:
             file.write("".join(json.dumps(entry) + "\n" for entry in self.lines).encode())
 
     def rewind(self, epoch: int) -> None:
-        """Forgets lines past the checkpoint: a kill may fall between the two writes."""
+        """Forgets lines past the checkpoint."""
         self.lines = [
             line for line in self.lines if line["kind"] != "final" and line.get("epoch", 0) <= epoch
         ]
@@ -94,16 +131,15 @@ class RunFolder:
     # -- checkpoints ---------------------------------------------------------------------------
 
     def checkpoint(self, name: str = "last") -> Path:
-        return self.path / "checkpoints" / f"{name}.safetensors"
+        return self.checkpoints.path(name)
 
     def save_checkpoint(self, arrays: Arrays, position: dict[str, Any], name: str = "last") -> None:
-        metadata = {"format": CHECKPOINT_FORMAT, "position": json.dumps(position)}
-        write_safetensors(self.checkpoint(name), arrays, metadata)
+        self.checkpoints.save(name, arrays, position)
 
-    def keep(self, arrays: Arrays, position: dict[str, Any]) -> None:
+    def keep(self, arrays: Arrays, position: dict[str, Any], now: bool = False) -> None:
         """The state after an epoch: to disk where the one there is old enough, or by `flush`."""
         self._pending = arrays, position
-        if time.monotonic() - self._saved >= self.config.run.checkpoint_seconds:
+        if now or time.monotonic() - self._saved >= self.config.run.checkpoint_seconds:
             self.flush()
 
     def flush(self) -> None:
@@ -112,16 +148,18 @@ class RunFolder:
             self._pending, self._saved = None, time.monotonic()
 
     def load_checkpoint(self, name: str = "last") -> tuple[Arrays, dict[str, Any]]:
-        path = self.checkpoint(name)
-        try:
-            with safe_open(path, framework="numpy") as file:
-                metadata = file.metadata() or {}
-                arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            if metadata.get("format") != CHECKPOINT_FORMAT:
-                raise UserError(f"{path}: checkpoint format {metadata.get('format')} is not known")
-            return arrays, json.loads(metadata["position"])
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
-            raise UserError(f"{path}: not a readable checkpoint ({error})") from None
+        return self.checkpoints.load(name)
+
+    def go_on(self, position: dict[str, Any]) -> None:
+        """Makes the folder as it was at the position: a kill may fall between two writes."""
+        self.rewind(position["epoch"])
+        self.checkpoints.go_on(position)
+
+    def finished(self) -> bool:
+        """To its last line, with weights that are as they were written."""
+        if not self.lines or self.lines[-1]["kind"] != "final":
+            return False
+        return not self.checkpoint().is_file() or self.checkpoints.is_whole("last")
 
     # -- predictions ---------------------------------------------------------------------------
 
@@ -142,7 +180,7 @@ class RunFolder:
 
 def check_free(path: Path) -> None:
     """A folder that holds anything is not written over."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.exists() and (not path.is_dir() or any(map(_counts, path.iterdir()))):
         kind = "a run" if (path / "config.yaml").is_file() else "something else"
         raise UserError(
             f"output {path} already holds {kind}; pass --resume to continue a run, "
@@ -150,8 +188,19 @@ def check_free(path: Path) -> None:
         )
 
 
+def _counts(path: Path) -> bool:
+    """A process killed in its first moment leaves its lock, or half a file, and no run."""
+    return path.name != ".lock" and not path.name.endswith(UNFINISHED)
+
+
 class Onlooker(RunFolder):
     """The folder as all workers but one have it: they keep the same lines and write nothing."""
+
+    def _hold(self) -> None:
+        pass
+
+    def go_on(self, position: dict[str, Any]) -> None:
+        self.rewind(position["epoch"])
 
     def write(self, line: dict[str, Any]) -> None:
         self.lines.append(line)
@@ -167,12 +216,11 @@ def open_run(folder: RunFolder | None, config: Config, workers: Workers) -> RunF
     """The run to go on with, or a new one; one worker makes and writes it, the others look on."""
     if workers.main:
         folder = folder or RunFolder.create(config)
+        folder._hold()
         workers.wait()
         return folder
     workers.wait()
-    seen = Onlooker(folder.path if folder else Path(config.run.output), config)
-    seen.lines = folder.lines if folder else []
-    return seen
+    return Onlooker(folder.path if folder else Path(config.run.output), config)
 
 
 def _fresh_folder(config: Config) -> Path:
@@ -180,7 +228,10 @@ def _fresh_folder(config: Config) -> Path:
     name = f"{config.method.name}-{config.profile.name}-seed{config.run.seed}"
     base = Path("runs") / config.data.benchmark / config.target / name
     path, count = base, 1
-    while path.exists():
-        count += 1
-        path = base.with_name(f"{name}-{count}")
-    return path
+    while True:
+        try:
+            path.mkdir(parents=True)  # asked and taken in one: another run may begin, too
+            return path
+        except FileExistsError:
+            count += 1
+            path = base.with_name(f"{name}-{count}")

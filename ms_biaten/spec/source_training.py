@@ -15,12 +15,14 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm import tqdm
 
-from ms_biaten.spec import console
+from ms_biaten.spec import console, states
 from ms_biaten.spec.decoding import decoded
 from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.files import link_atomically
 from ms_biaten.spec.images import BadImageError, Transform, center_view, drawn_view, read_image
 from ms_biaten.spec.lists import ImageList, split
-from ms_biaten.spec.weights import Arrays, read_safetensors, write_safetensors
+from ms_biaten.spec.states import DamagedError
+from ms_biaten.spec.weights import Arrays
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "adamw": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
@@ -154,6 +156,11 @@ def pretrain(
 # -- the state on disk -------------------------------------------------------------------------
 
 
+def before_of(path: Path) -> Path:
+    """Where the state before the one in `path` stays."""
+    return path.with_suffix(f".before{path.suffix}")
+
+
 def write_state(
     path: Path,
     identity: dict[str, Any],
@@ -164,15 +171,23 @@ def write_state(
     """Weights, optimiser and the best weights so far, in one file for both frameworks."""
     kept = {f"best.{name}": array for name, array in best.items()}
     metadata = {"identity": json.dumps(identity), "lines": json.dumps(lines)}
-    write_safetensors(path, {**state, **kept}, metadata)
+    states.write_state(path, before_of(path), {**state, **kept}, metadata)
 
 
 def read_state(
     path: Path, identity: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], Arrays, Arrays] | None:
+    """The state, or where it is damaged the one before it."""
     if not path.is_file():
         return None
-    arrays, metadata = read_safetensors(path)
+    try:
+        arrays, metadata = states.read_state(path)
+    except DamagedError as damage:
+        if not before_of(path).is_file():
+            raise DamagedError(f"{damage}; delete it to start anew") from None
+        arrays, metadata = states.read_state(before_of(path))
+        link_atomically(before_of(path), path)  # or the damaged one would be the one before
+        console.say(f"{damage}; going on from {before_of(path)}")
     try:
         same, lines = json.loads(metadata["identity"]) == identity, json.loads(metadata["lines"])
     except (KeyError, ValueError) as error:
@@ -181,3 +196,9 @@ def read_state(
         raise UserError(f"{path}: left by a training with other settings; delete it to start anew")
     best = {n.removeprefix("best."): a for n, a in arrays.items() if n.startswith("best.")}
     return lines, best, {n: a for n, a in arrays.items() if not n.startswith("best.")}
+
+
+def remove_states(path: Path) -> None:
+    """The one before first: a state is there as long as there is any."""
+    before_of(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)

@@ -20,12 +20,14 @@ from ms_biaten.spec import algorithm, console
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.config import Config, MethodName
 from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.files import what_failed
 from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.placement import DeviceBank
 from ms_biaten.spec.report.command import write_report
 from ms_biaten.spec.run import RunFolder, check_free, open_run
+from ms_biaten.spec.stopping import code_of, obey_parent, stop_children
 from ms_biaten.spec.target import Target, open_target
 from ms_biaten.spec.weights import stack_sources
 from ms_biaten.spec.workers import Workers, asked, check_parts, meet
@@ -46,27 +48,53 @@ def config_of(options: argparse.Namespace) -> Config:
 
 
 def train_command(options: argparse.Namespace, backend: str, program: str) -> None:
-    folder = open_for_resume(options) if options.resume is not None else None
-    config = folder.config if folder else config_of(options)
-    if not folder and config.run.output:
-        check_free(Path(config.run.output))  # before anything takes time
-    if asked() > 1:
-        check_shared(config, options)  # before the workers meet: no one waits for another
-    target = open_target(config)
-    if asked() > 1:
-        check_parts(len(target.bank), config.train.batch_size)
-    framework = importlib.import_module(backend)
-    framework.prepare(config)
-    workers = meet(framework, program)
-    backbones = target.backbones(config, framework)  # a wrong folder of them leaves no run behind
+    with contextlib.ExitStack() as held:
+        folder = open_for_resume(options) if options.resume is not None else None
+        config = folder.config if folder else config_of(options)
+        if folder and asked() == 1:
+            held.enter_context(folder)  # at once: who comes second need not wait for an answer
+        if not folder and config.run.output:
+            check_free(Path(config.run.output))  # before anything takes time
+        if asked() > 1:
+            check_shared(config, options)  # before the workers meet: no one waits for another
+        target = open_target(config)
+        if asked() > 1:
+            check_parts(len(target.bank), config.train.batch_size)
+        framework = importlib.import_module(backend)
+        framework.prepare(config)
+        workers = meet(framework, program)
+        backbones = target.backbones(config, framework)  # a wrong folder leaves no run behind
 
-    folder = open_run(folder, config, workers)
-    place = folder.path
-    workers.begin(f"{program} train --resume {place}")
+        folder = held.enter_context(open_run(folder, config, workers))
+        go_on = f"{program} train --resume {folder.path}{' --controls' * options.controls}"
+        workers.begin(go_on)
+        try:
+            train_all(options, backend, program, target, framework, folder, backbones, workers)
+        except KeyboardInterrupt as stop:
+            if workers.main:
+                console.say(f"stopped; go on with: {go_on}")
+            stop_children()
+            sys.exit(code_of(stop))  # not the general message: the same command is a new run
+        except OSError as error:  # a full disk, a folder that went away
+            raise RunError(f"{what_failed(error)}; go on with: {go_on}") from None
+        workers.leave()
+
+
+def train_all(
+    options: argparse.Namespace,
+    backend: str,
+    program: str,
+    target: Target,
+    framework: Any,
+    folder: RunFolder,
+    backbones: list[Any] | None,
+    workers: Workers,
+) -> None:
+    """The run itself, its controls, and the table of all."""
+    config, place = folder.config, folder.path
     controls = controls_of(config, place) if options.controls else {}
     beside = start_beside(controls, backend) if config.run.device == "CPU" else None
-    quiet = not workers.main
-    train(config, target, framework, folder, program, quiet, backbones, workers)
+    train(config, target, framework, folder, not workers.main, backbones, workers)
     if controls:
         console.say(f"controls: {', '.join(map(console.title_of, controls.values()))}")
     if beside:
@@ -84,7 +112,6 @@ def train_command(options: argparse.Namespace, backend: str, program: str) -> No
             )
     if workers.main:
         conclude(folder, runs, target.bank.domains, program, options.report)
-    workers.leave()
 
 
 def conclude(
@@ -141,11 +168,14 @@ def start_beside(controls: dict[MethodName, Config], backend: str) -> Any:
 
 def train_beside(controls: dict[MethodName, Config], backend: str) -> None:
     """A failure is a line here; that a control is not finished, the run itself says."""
+    obey_parent()
     try:
         train_controls(controls, backend)
-    except KeyboardInterrupt:
-        sys.exit(130)  # the terminal interrupts both, and the run says how to go on
-    except (RunError, UserError, OSError) as error:
+    except KeyboardInterrupt as stop:
+        sys.exit(code_of(stop))  # the run says how to go on
+    except OSError as error:
+        print(f"control: {what_failed(error)}", file=sys.stderr)
+    except (RunError, UserError) as error:
         print(f"control: {error}", file=sys.stderr)
 
 
@@ -153,12 +183,9 @@ def train_controls(controls: dict[MethodName, Config], backend: str) -> None:
     for config in controls.values():
         framework = importlib.import_module(backend)
         framework.prepare(config)
-        place = Path(config.run.output)
-        begun = (place / "config.yaml").is_file()
-        folder = RunFolder.reopen(place, config) if begun else RunFolder.create(config)
         # Its progress bar would write over the run's own.
-        with contextlib.redirect_stderr(io.StringIO()):
-            train(config, open_target(config), framework, folder, "", quiet=True)
+        with RunFolder.begun_or_new(config) as folder, contextlib.redirect_stderr(io.StringIO()):
+            train(config, open_target(config), framework, folder, quiet=True)
 
 
 def report_of(place: Path, program: str) -> str:
@@ -173,17 +200,15 @@ def train(
     config: Config,
     target: Target,
     framework: Any,
-    folder: RunFolder | None,
-    program: str,
+    folder: RunFolder,
     quiet: bool = False,
     backbones: list[Any] | None = None,
     workers: Workers = algorithm.ALONE,
 ) -> RunFolder:
-    """One run to its end, in a new folder or in the one to go on with."""
+    """One run to its end, in a folder that this process holds."""
     arrays = {**stack_sources(target.heads), **initial_arrays(config, target.sizes)}
     backbones = backbones or target.backbones(config, framework)
     engine = framework.make_engine(config, target.sizes, arrays, backbones)
-    folder = folder or RunFolder.create(config)
     if workers.main:
         target.described.save(folder.path)
     about = {
@@ -198,17 +223,13 @@ def train(
     say = (lambda text: None) if quiet else console.say
     if not quiet:
         introduce(config, target.bank, about)
-    if folder.lines and folder.lines[-1]["kind"] == "final":
+    if folder.finished():
         say("this run is finished already")
         return folder
     frozen = config.train.trainable == "bottleneck"
     on_device = frozen and config.data.placement == "device"
     bank = DeviceBank.of(target.bank, engine) if on_device else target.bank
-    try:
-        algorithm.run(engine, bank, folder, about, say, workers)
-    except KeyboardInterrupt:
-        say(f"stopped; go on with: {program} train --resume {folder.path}")
-        sys.exit(130)  # not the general message: the same command would start a new run
+    algorithm.run(engine, bank, folder, about, say, workers)
     return folder
 
 

@@ -14,11 +14,12 @@ from ms_biaten.spec.experiments.catalogue import EXPERIMENTS
 from ms_biaten.spec.experiments.grid import cells
 from ms_biaten.spec.experiments.identity import NOT_IN_KEY, key_of
 from ms_biaten.spec.experiments.layout import latex_text, markdown_text
-from ms_biaten.spec.experiments.record import Record
+from ms_biaten.spec.experiments.record import Line, Record
 from ms_biaten.spec.experiments.results import Results
 from ms_biaten.spec.experiments.running import Job, run_jobs
 from ms_biaten.spec.files import write_atomically
 from ms_biaten.spec.loading import load_config
+from ms_biaten.spec.locks import beside
 from ms_biaten.spec.profiles import PROFILES
 from ms_biaten.spec.target import open_target
 
@@ -59,16 +60,23 @@ def experiment_command(options: argparse.Namespace, backend: str, program: str) 
 
     record = Record(options.record or Path("runs/experiments") / f"{bench.name}.jsonl")
     say_what_is_left_aside(record, set(keys.values()))
-    known, wanted = record.by_key(), {key: cell for cell, key in keys.items()}
+    wanted = {key: cell for cell, key in keys.items()}
     given = tuple(text for text in options.set if text.partition("=")[0].strip() not in NOT_IN_KEY)
-    jobs = [
-        Job(cell, configs[cell], key, backend, given, options.keep)
-        for key, cell in wanted.items()
-        if key not in known or (options.retry_failed and "failed" in known[key])
-    ]
+
+    def lacking(known: dict[str, Line]) -> list[Job]:
+        return [
+            Job(cell, configs[cell], key, backend, given, options.keep)
+            for key, cell in wanted.items()
+            if key not in known or (options.retry_failed and "failed" in known[key])
+        ]
+
+    jobs = lacking(record.by_key())
     if jobs:
         check_data(jobs)
-        run_jobs(jobs, record, len(wanted) - len(jobs), options.jobs)
+        with beside(record.path):
+            record = Record(record.path)  # whoever had it until now may have added to it
+            jobs = lacking(record.by_key())
+            run_jobs(jobs, record, len(wanted) - len(jobs), options.jobs)
 
     known = record.by_key()
     lines = {cell: known[key] for cell, key in keys.items()}

@@ -10,6 +10,7 @@ from typing import Any
 
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.experiments.grid import Cell
+from ms_biaten.spec.files import sync_folder, write_at
 
 Line = dict[str, Any]
 NEEDED = ("accuracy", "baselines", "accuracies", "trained_parameters", "seconds")
@@ -37,13 +38,16 @@ class Record:
     def append(self, line: Line) -> None:
         """On disk, whole, before the next cell begins."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
+        content = json.dumps(line).encode() + b"\n"
+        with self.path.open("ab", buffering=0) as file:
             if self.torn:
                 file.truncate(self._whole)
-                self.torn = False
-            file.write(json.dumps(line).encode() + b"\n")
-            file.flush()
+            self.torn = True  # until all of it is there: a full disk may take half a line
+            write_at(file, self._whole, content)
             os.fsync(file.fileno())
+        sync_folder(self.path.parent)
+        self._whole += len(content)
+        self.torn = False
         self.lines.append(line)
 
     def by_key(self) -> dict[str, Line]:

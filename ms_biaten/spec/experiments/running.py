@@ -25,6 +25,7 @@ from ms_biaten.spec.experiments.grid import Cell
 from ms_biaten.spec.experiments.record import Line, Record
 from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.schedules import batch_starts
+from ms_biaten.spec.stopping import obey_parent, stop_children
 from ms_biaten.spec.target import open_target
 from ms_biaten.spec.training import train
 
@@ -70,7 +71,7 @@ def _side_by_side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Line
     # Spawned, not forked: neither framework survives a fork after its first kernel.
     context = multiprocessing.get_context("spawn")
     waiting, running = iter(jobs), {}
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, context, initializer=obey_parent) as pool:
         try:
             # No more at a time than workers: what queues in the pool would outlive an interrupt.
             for job in islice(waiting, workers):
@@ -84,6 +85,9 @@ def _side_by_side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Line
                     yield done, line
         except BrokenProcessPool:
             raise RunError("a worker died, perhaps of memory; try fewer --jobs") from None
+        except BaseException:
+            stop_children()  # they would be waited for, to the end of their runs
+            raise
 
 
 def run_quietly(job: Job) -> Line:
@@ -101,7 +105,7 @@ def run_job(job: Job) -> Line:
         config = replace(job.config, run=replace(job.config.run, output=str(place)))
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                lines, samples = run_in(place, config, job.backend)
+                lines, samples = run_in(config, job.backend)
         except OSError:
             raise  # the disk or a folder: the next cell would fail as well
         except Exception as error:
@@ -109,17 +113,13 @@ def run_job(job: Job) -> Line:
     return {**about, **summary(lines, samples)}
 
 
-def run_in(place: Path, config: Config, backend: str) -> tuple[list[Line], int]:
+def run_in(config: Config, backend: str) -> tuple[list[Line], int]:
     """The lines of a finished run, and how many samples an epoch of it trains on."""
     framework = importlib.import_module(backend)
     framework.prepare(config)
     target = open_target(config)
-    begun = (place / "config.yaml").is_file()
-    folder = RunFolder.reopen(place, config) if begun else None
-    try:
-        lines = train(config, target, framework, folder, "experiment").lines
-    except SystemExit:  # a single run's answer to Ctrl-C; here the whole grid stops
-        raise KeyboardInterrupt from None
+    with RunFolder.begun_or_new(config) as folder:
+        lines = train(config, target, framework, folder).lines
     count, size = len(target.bank), config.train.batch_size
     return lines, min(count, size * len(batch_starts(count, size)))
 

@@ -1,0 +1,93 @@
+"""The checkpoints of a run: `last` and `best`, each with the one before it.
+
+A kill may fall between any two writes, and a disk may spoil a file: `latest` finds a state that is
+whole, and `go_on` makes all of them agree with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.files import link_atomically, remove_unfinished, sync_folder
+from ms_biaten.spec.states import DamagedError, read_state, write_state
+from ms_biaten.spec.weights import Arrays, read_metadata
+
+FORMAT = "2"
+READABLE = ("1", FORMAT)  # 1: without a digest
+BEFORE = {"last": "before", "best": "best_before"}
+
+State = tuple[Arrays, dict[str, Any]]
+
+
+class Checkpoints:
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
+
+    def remove_unfinished(self) -> None:
+        remove_unfinished(self.folder, *(self.path(n).name for n in (*BEFORE, *BEFORE.values())))
+
+    def save(self, name: str, arrays: Arrays, position: dict[str, Any]) -> None:
+        if not self.folder.is_dir():
+            self.folder.mkdir()
+            sync_folder(self.folder.parent)
+        metadata = {"format": FORMAT, "position": json.dumps(position)}
+        write_state(self.path(name), self.path(BEFORE[name]), arrays, metadata)
+
+    def load(self, name: str) -> State:
+        path = self.path(name)
+        arrays, metadata = read_state(path)
+        if metadata.get("format") not in READABLE:
+            raise UserError(f"{path}: checkpoint format {metadata.get('format')} is not known")
+        try:
+            return arrays, json.loads(metadata["position"])
+        except (KeyError, ValueError) as error:
+            raise DamagedError(f"{path}: not a readable checkpoint ({error})") from None
+
+    def latest(self, say: Callable[[str], None]) -> State | None:
+        """The state to go on from: `last`, or where that is damaged the one before it."""
+        last, before = self.path("last"), self.path(BEFORE["last"])
+        if not last.is_file() and not before.is_file():
+            return None
+        try:
+            return self.load("last")
+        except DamagedError as damage:
+            if not before.is_file():
+                raise
+            state = self.load(BEFORE["last"])
+            say(f"{damage}; going on from {before}")
+            return state
+
+    def go_on(self, position: dict[str, Any]) -> None:
+        """`last` and `best` as they were at the position.
+
+        A damaged `last` must not become `before`, nor a best epoch that is still to come again the
+        one before it.
+        """
+        self._put_back("last", position["epoch"])
+        if position["best"]:
+            self._put_back("best", position["best"]["epoch"])
+
+    def is_whole(self, name: str) -> bool:
+        try:
+            self.load(name)
+        except DamagedError:
+            return False
+        return True
+
+    def _put_back(self, name: str, epoch: int) -> None:
+        """`name` from the one before it, where that is of the epoch and `name` is not."""
+        if self._epoch_of(name) != epoch == self._epoch_of(BEFORE[name]):
+            link_atomically(self.path(BEFORE[name]), self.path(name))
+
+    def _epoch_of(self, name: str) -> int | None:
+        try:
+            return json.loads(read_metadata(self.path(name))["position"])["epoch"]
+        except (UserError, KeyError, ValueError, TypeError):
+            return None
