@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 import ms_biaten
-from ms_biaten.spec import algorithm, console
+from ms_biaten.spec import algorithm, console, guard, provenance
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.config import Config, MethodName
 from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.guard import NotFiniteError
 from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
@@ -194,6 +195,7 @@ def train(
             **framework.versions(),
         },
         "trained_parameters": engine.parameter_count(),
+        "provenance": provenance.about(config, target, arrays, workers.size),
     }
     say = (lambda text: None) if quiet else console.say
     if not quiet:
@@ -206,6 +208,8 @@ def train(
     bank = DeviceBank.of(target.bank, engine) if on_device else target.bank
     try:
         algorithm.run(engine, bank, folder, about, say, workers)
+    except NotFiniteError as error:
+        raise guard.stop(error, folder, workers) from None
     except KeyboardInterrupt:
         say(f"stopped; go on with: {program} train --resume {folder.path}")
         sys.exit(130)  # not the general message: the same command would start a new run
