@@ -21,6 +21,7 @@ from ms_biaten.spec.history import UNTRAINED
 from ms_biaten.spec.metrics import LABEL_FREE, Survey, accuracy
 from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
+from ms_biaten.spec.sources import weights_digest
 from ms_biaten.spec.weights import Arrays
 from ms_biaten.spec.workers import Workers
 
@@ -114,7 +115,7 @@ def run(
         arrays = engine.state()
         folder.save_checkpoint(arrays, position)
     survey = survey or take_survey(engine, bank, config.run.eval_batch, workers)
-    finish(bank, folder, position["epoch"], survey, started, provenance.weights_digest(arrays))
+    finish(bank, folder, position["epoch"], survey, started, weights_digest(arrays))
 
 
 def begin(

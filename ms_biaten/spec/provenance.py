@@ -11,12 +11,13 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ms_biaten.spec.bank import Bank, digest
+from ms_biaten.spec.bank import Bank, digest, read_manifest
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.sources import weights_digest
 from ms_biaten.spec.target import Target, bank_folder
@@ -45,6 +46,7 @@ def results_of(weights: str, predictions: Path) -> dict[str, str | None]:
 # -- code and machine -----------------------------------------------------------------------------
 
 
+@cache
 def checkout(package: Path) -> dict[str, Any]:
     """The commit that the package is run from, and whether it is all; null where nobody knows."""
     unknown = {"commit": None, "clean": None}
@@ -59,6 +61,8 @@ def checkout(package: Path) -> dict[str, Any]:
 
 
 def git(folder: Path, *arguments: str) -> str | None:
+    # Without what a hook sets: its repository need not be ours.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
@@ -66,7 +70,7 @@ def git(folder: Path, *arguments: str) -> str | None:
             text=True,
             timeout=PATIENCE,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},  # looking changes nothing
+            env={**own, "GIT_OPTIONAL_LOCKS": "0"},  # looking changes nothing
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None
@@ -110,9 +114,11 @@ def data_of(config: Config, target: Target) -> dict[str, Any]:
 
 
 def features_digest(config: Config, bank: Bank) -> str:
-    """Of the file, as its manifest has it and loading has checked; of the array without a file."""
+    """Of the file, as its manifest says it and loading has checked; of the array without a file."""
     folder, view = bank_folder(config), config.profile.view
-    return digest(folder / f"{view}.npy") if folder else weights_digest({view: bank.features})
+    if not folder:
+        return weights_digest({view: bank.features})
+    return read_manifest(folder)["views"][view] or digest(folder / f"{view}.npy")
 
 
 def json_digest(content: Any) -> str:

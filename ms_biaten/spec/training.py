@@ -195,7 +195,9 @@ def train(
             **framework.versions(),
         },
         "trained_parameters": engine.parameter_count(),
-        "provenance": provenance.about(config, target, arrays, workers.size),
+        "provenance": provenance.about(
+            config, target, {**arrays, **engine.seen_weights()}, workers.size
+        ),
     }
     say = (lambda text: None) if quiet else console.say
     if not quiet:
