@@ -61,8 +61,7 @@ def reason(found: Comparison) -> str:
     if found.first:
         one, other = found.first["values"]
         return f", first in {found.first['line']}, {found.first['term']}: {one:.9g} and {other:.9g}"
-    moved = (found.predictions or {}).get("other_class", 0)
-    return f": {moved:.0f} samples get another class" if moved else " in their weights"
+    return f": {found.moved} samples get another class" if found.moved else " in their weights"
 
 
 # -- the table ------------------------------------------------------------------------------------
@@ -114,7 +113,7 @@ def judged(found: Comparison) -> list[str]:
         rows.append(f"{what}: {'the same' if equal else 'another'} SHA-256")
     if found.predictions:
         rows.append(
-            f"predictions: {found.predictions['other_class']:.0f} of "
+            f"predictions: {found.moved} of "
             f"{found.predictions['samples']:.0f} samples get another class; confidences and "
             f"weights differ by at most {found.predictions['largest']:.3g}"
         )

@@ -49,14 +49,18 @@ class Comparison:
         return max([*found, (self.predictions or {}).get("largest", 0.0)], default=0.0)
 
     @property
+    def moved(self) -> int:
+        """Samples that get another class: a difference, however small the numbers are."""
+        return int((self.predictions or {}).get("other_class", 0))
+
+    @property
     def same_bits(self) -> bool:
-        return not self.unlike and self.largest == 0 and all(self.digests.values())
+        return self.within(0)
 
     def within(self, tolerance: float) -> bool:
-        """A sample that gets another class is a difference, however small the numbers are."""
-        moved = (self.predictions or {}).get("other_class", 0)
-        near = not self.unlike and not moved and self.largest <= tolerance
-        return self.same_bits or (near and (tolerance > 0 or all(self.digests.values())))
+        """Other digests of what is not at hand say nothing of how far apart it is."""
+        known = tolerance > 0 or all(self.digests.values())
+        return not self.unlike and not self.moved and self.largest <= tolerance and known
 
     def verdict(self, tolerance: float) -> str:
         if self.same_bits:
