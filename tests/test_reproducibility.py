@@ -11,6 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from ms_biaten.spec import provenance
 from ms_biaten.spec.bank import save_bank
+from ms_biaten.spec.comparison import difference
 from ms_biaten.spec.debug import debug_bank, debug_source
 from ms_biaten.spec.weights import write_safetensors
 from tests.conftest import SMALL, results
@@ -254,3 +255,11 @@ def test_a_resumed_run_compares_equal(folder, monkeypatch, capsys):
     capsys.readouterr()
     assert compared("whole", "broken") == 0
     assert capsys.readouterr().out.endswith("verdict: the same to the last bit\n")
+
+
+def test_a_difference_is_relative_to_large_numbers_alone():
+    assert difference(0.5, 0.25) == 0.25
+    assert difference([100.0, 0.0], [100.0, 1.0]) == 0.01
+    assert difference([np.nan, np.inf, 1.0], [np.nan, np.inf, 1.0]) == 0
+    assert difference([np.nan, 1.0], [0.0, 1.0]) == np.inf
+    assert difference(np.inf, -np.inf) == np.inf

@@ -60,7 +60,7 @@ def reason(found: Comparison) -> str:
         return f": {found.unlike[0]}"
     if found.first:
         one, other = found.first["values"]
-        return f", first in {found.first['line']}, {found.first['term']}: {one:.9g} and {other:.9g}"
+        return f", first in {found.first['line']}, {found.first['term']}: {one} and {other}"
     return f": {found.moved} samples get another class" if found.moved else " in their weights"
 
 
@@ -101,7 +101,7 @@ def judged(found: Comparison) -> list[str]:
     if found.first:
         one, other = found.first["values"]
         place = f"{found.first['line']}, {found.first['term']}"
-        rows.append(f"first difference: {place}: {one:.9g} and {other:.9g}")
+        rows.append(f"first difference: {place}: {one} and {other}")
     apart = {f"lines: {term}": value for term, value in found.terms.items() if value}
     apart |= {group: value for group, value in (found.weights or {}).items() if value}
     width = max(map(len, apart), default=0)

@@ -1,7 +1,7 @@
 """Two runs, number by number: where they part first, how far apart they end, and in what.
 
-A difference is |a - b|, divided by the larger of the two where that is above 1. Seconds, versions
-and machines are told and never judged.
+A difference is |a - b|, that of two tensors the largest of theirs, divided by the largest number on
+either side where that is above 1. Seconds, versions and machines are told and never judged.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def compare_lines(found: Comparison, ours: Mapping[Any, Line], theirs: Mapping[A
             if term not in one or term not in other:
                 found.unlike.append(f"only one of them has '{term}' in the line of {place}")
                 continue
-            apart = float(difference(one[term], other[term]))
+            apart = difference(one[term], other[term])
             if apart and found.first is None:
                 found.first = {"line": place, "term": term, "values": (one[term], other[term])}
             name = term.split(".")[0]  # one row for all numbers of a list
@@ -179,7 +179,7 @@ def compare_weights(found: Comparison, one: Path, other: Path) -> None:
                 found.unlike.append(f"{tensor} has another shape")
             else:
                 group = f"{name}: {group_of(tensor)}"
-                apart = float(np.max(difference(ours[tensor], theirs[tensor]), initial=0.0))
+                apart = difference(ours[tensor], theirs[tensor])
                 found.weights[group] = max(apart, found.weights.get(group, 0.0))
 
 
@@ -200,14 +200,17 @@ def compare_predictions(found: Comparison, one: Path, other: Path) -> None:
     found.predictions = {
         "samples": len(ours.samples),
         "other_class": sum(a != b for a, b in zip(ours.names, theirs.names, strict=True)),
-        "largest": max(float(np.max(part)) for part in apart),
+        "largest": max(apart),
     }
 
 
-def difference(one: Any, other: Any) -> np.ndarray:
+def difference(one: Any, other: Any) -> float:
     """As the head of this file says; equal values that are not finite do not differ."""
     a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(a - b) / np.maximum(1.0, np.maximum(np.abs(a), np.abs(b)))
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return np.where(same, 0.0, np.where(np.isfinite(apart), apart, np.inf))
+    apart = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+    if not apart.any():
+        return 0.0
+    if not np.isfinite(a[apart]).all() or not np.isfinite(b[apart]).all():
+        return math.inf
+    scale = max(1.0, *(float(np.abs(x[np.isfinite(x)]).max()) for x in (a, b)))
+    return float(np.abs(a[apart] - b[apart]).max()) / scale
