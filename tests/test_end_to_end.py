@@ -136,3 +136,18 @@ def test_features_made_in_memory_have_no_images(folder, capsys):
     asked = ["train", "--config", "debug", "--method", "decision", "--no-report"]
     assert ms_main([*asked, "--set", "train.trainable=backbone"]) == 2
     assert "were not made from images" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("framework", MAINS)
+def test_what_is_not_finite_is_told_with_its_images(at, tmp_path, capsys, framework):
+    """A step too large: seen in the next batch, or in the features that are made after it."""
+    fast = ["--set", "train.lr=1e30", "--set", "train.clip_norm=0"]
+    for size, told in (
+        ("9", "ce became nan"),
+        ("18", "features are not finite for 18 of 18 samples ('bar/00.png'"),
+    ):
+        place = tmp_path / size
+        given = [*LIVE, *fast, "--set", f"train.batch_size={size}", "--output", str(place)]
+        assert MAINS[framework](given) == 1
+        assert told in capsys.readouterr().err
+        assert (place / "stopped.json").is_file()

@@ -351,3 +351,28 @@ def test_classes_must_be_the_sources(at, tmp_path, capsys):
     command = [*EXTRACT, "--output", str(tmp_path / "bank"), "--classes", str(tmp_path / "two.txt")]
     assert at.main(command) == 2
     assert "trained on 3 classes" in capsys.readouterr().err
+
+
+def test_a_loss_that_is_not_finite_names_the_images(at, tmp_path, capsys):
+    given = ["--optimizer", "sgd", "--lr", "1e30", "--output", str(tmp_path)]
+    assert pretrain(at, "ink", *given) == 1
+    message = capsys.readouterr().err
+    assert "the loss became nan in epoch 1/2, batch 2 on the images '" in message
+    assert ".png', ... 8 in all; start anew with a smaller --lr (now 1e+30)" in message
+    assert not list(tmp_path.iterdir())
+
+
+def test_weights_that_are_not_finite_are_no_state(at, tmp_path, capsys, monkeypatch):
+    """The last step of an epoch spoils them: no loss has seen them yet."""
+    trainer = importlib.import_module(f"{at.package}.backend").Trainer
+    original = trainer.state
+
+    def state(self):
+        arrays = original(self)
+        arrays["backbone.norm.weight"][3] = np.inf
+        return arrays
+
+    monkeypatch.setattr(trainer, "state", state)
+    assert pretrain(at, "ink", "--output", str(tmp_path)) == 1
+    assert "not finite in the weights: backbone.norm.weight" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

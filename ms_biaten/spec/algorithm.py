@@ -6,7 +6,6 @@ batch, and all come to the same weights.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -14,13 +13,15 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm import tqdm
 
-from ms_biaten.spec import console
+from ms_biaten.spec import console, guard, health, provenance
 from ms_biaten.spec.bank import Bank
-from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.errors import UserError
+from ms_biaten.spec.guard import NotFiniteError
 from ms_biaten.spec.history import UNTRAINED
 from ms_biaten.spec.metrics import LABEL_FREE, Survey, accuracy
 from ms_biaten.spec.run import RunFolder
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
+from ms_biaten.spec.sources import weights_digest
 from ms_biaten.spec.weights import Arrays
 from ms_biaten.spec.workers import Workers
 
@@ -82,22 +83,26 @@ def run(
         say(f"resumed after epoch {position['epoch']} of {epochs}")
     else:
         position = {"epoch": 0, "step": 0, "seed": config.run.seed, "best": None}
-        bank.refresh(engine.extract)
         survey = begin(engine, bank, folder, about, workers)
         say(console.epoch_line(folder.lines[0], epochs))
+        health.say_changes([], folder.lines[0], say)
 
     try:
         for epoch in range(position["epoch"], epochs):
             line, survey, labels = train_epoch(engine, bank, folder, epoch, workers)
+            state = states[epoch % 2] = engine.state(states[epoch % 2])
+            guard.check_weights(state, bank.domains)
             position = {**position, "epoch": epoch + 1, "step": line["step"]}
             keep = choose(config.run.select, line, position)
-            state = states[epoch % 2] = engine.state(states[epoch % 2])
             arrays = {**state, "pseudo_labels": labels}
             if keep:
                 folder.save_checkpoint(arrays, position, "best")
+            warned = folder.lines[-1].get("warnings", [])
             folder.write(line)
             folder.keep(arrays, position, now=keep)  # `last` knows of every best one
+            folder.went_on()
             say(console.epoch_line(line, epochs))
+            health.say_changes(warned, line, say)
     finally:
         folder.flush()  # whatever ends the training, the last whole epoch is on disk
 
@@ -108,9 +113,10 @@ def run(
         bank.refresh(engine.extract)
         survey = None
     if not epochs:
-        folder.save_checkpoint(engine.state(), position)
+        arrays = engine.state()
+        folder.save_checkpoint(arrays, position)
     survey = survey or take_survey(engine, bank, config.run.eval_batch, workers)
-    finish(bank, folder, position["epoch"], survey, started)
+    finish(bank, folder, position["epoch"], survey, started, weights_digest(arrays))
 
 
 def begin(
@@ -118,21 +124,24 @@ def begin(
 ) -> Survey:
     """The first survey: how good the sources are before anything is trained."""
     size = folder.config.run.eval_batch
-    survey = take_survey(engine, bank, size, workers)
+    survey = see_target(engine, bank, size, workers)
     baselines = survey.baselines(bank.domains, bank.labels)
     if folder.config.method.name == "bn_only":
         engine.reestimate(workers.shard(bank), size)
         survey = take_survey(engine, bank, size, workers)
+        guard.check_outputs(survey, bank)
     folder.lines = []
-    measures = survey.measures(bank.labels)
+    measures = {**survey.measures(bank.labels), **health.found(survey, bank)}
     folder.write({"kind": "start", "epoch": 0, **about, "baselines": baselines, **measures})
     return survey
 
 
-def finish(bank: Bank, folder: RunFolder, selected: int, survey: Survey, started: float) -> None:
+def finish(
+    bank: Bank, folder: RunFolder, selected: int, survey: Survey, started: float, weights: str
+) -> None:
     """Predictions of the selected weights, and the final line."""
     run = folder.config.run
-    folder.write_predictions(bank, survey)
+    predictions = folder.write_predictions(bank, survey)
     folder.write(
         {
             "kind": "final",
@@ -140,6 +149,8 @@ def finish(bank: Bank, folder: RunFolder, selected: int, survey: Survey, started
             "oracle": run.select == "oracle",
             "selected_epoch": selected,
             **survey.measures(bank.labels),
+            **health.found(survey, bank),
+            "sha256": provenance.results_of(weights, predictions),
             "beta": survey.mean_beta.tolist(),
             "alpha": survey.alpha.tolist(),
             "seconds": round(time.monotonic() - started, 3),
@@ -173,15 +184,14 @@ def train_epoch(
             lr = learning_rate(config, epoch * per_epoch + index, per_epoch)
             record = engine.step(seen, memory[rows], lr, not one_hot)
             labels[rows] = record["labels"]
+            guard.check_step(record, rows, bank, epoch, index, workers)
             terms = [term for term in TERMS if term in record]
             for term in terms:
-                _check_finite(record, term, epoch, index, folder)
                 sums[term] = sums.get(term, 0.0) + record[term]
             bar.set_postfix({t: f"{record[t]:.3f}" for t in terms[:-1]}, refresh=False)
 
     labels = workers.merged(labels)
-    bank.refresh(engine.extract)
-    survey = take_survey(engine, bank, size, workers)
+    survey = see_target(engine, bank, size, workers)
     line = {
         "kind": "epoch",
         "epoch": epoch + 1,
@@ -190,6 +200,7 @@ def train_epoch(
         "lr": lr,
         **{term: total / per_epoch for term, total in sums.items()},
         **survey.measures(bank.labels),
+        **health.found(survey, bank),
         "beta": survey.mean_beta.tolist(),
     }
     if bank.labels is not None:
@@ -199,10 +210,23 @@ def train_epoch(
     return line, survey, labels
 
 
+def see_target(engine: Engine, bank: Bank, size: int, workers: Workers) -> Survey:
+    """A survey by the weights of now, whose outputs are finite; where not, weights may be why."""
+    try:
+        bank.refresh(engine.extract)
+        survey = take_survey(engine, bank, size, workers)
+        guard.check_outputs(survey, bank)
+    except NotFiniteError:
+        guard.check_weights(guard.trained_among(engine.state()), bank.domains)
+        raise
+    return survey
+
+
 def take_survey(engine: Engine, bank: Bank, size: int, workers: Workers = ALONE) -> Survey:
     first = workers.span(len(bank)).start
     survey = Survey(len(bank), len(bank.domains), len(bank.classes), first)
-    engine.survey(workers.shard(bank), size, survey)
+    with np.errstate(invalid="ignore", over="ignore"):  # the guard says it with the sample's name
+        engine.survey(workers.shard(bank), size, survey)
     survey.merge(workers)
     return survey
 
@@ -217,13 +241,3 @@ def choose(rule: str, line: dict[str, Any], position: dict[str, Any]) -> bool:
         return False
     position["best"] = {"epoch": line["epoch"], "value": line[name]}
     return True
-
-
-def _check_finite(
-    record: dict[str, Any], term: str, epoch: int, index: int, folder: RunFolder
-) -> None:
-    if not math.isfinite(record[term]):
-        raise RunError(
-            f"{term} became {record[term]} in epoch {epoch + 1}, batch {index + 1}; {folder.path} "
-            f"keeps the state after epoch {epoch}; try a smaller train.lr or train.clip_norm"
-        )

@@ -16,11 +16,13 @@ import ms_biaten
 from ms_biaten.spec import (
     benchmark_lists,
     building,
+    comparing,
     conversion,
     exporting,
     extracting,
     predicting,
     pretraining,
+    rerunning,
     selection,
 )
 from ms_biaten.spec.benchmarks import benchmark
@@ -120,6 +122,9 @@ def build_parser(program: str) -> argparse.ArgumentParser:
     select = commands.add_parser("select", help="choose among runs and epochs without labels")
     selection.add_options(select)
     select.set_defaults(command=selection.select_command)
+
+    rerunning.add_to(commands)
+    comparing.add_to(commands)
 
     lists = commands.add_parser("lists", help="list files of a benchmark from its image folders")
     benchmark_lists.add_options(lists)

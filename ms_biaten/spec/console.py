@@ -6,6 +6,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from ms_biaten.spec import health
 from ms_biaten.spec.config import Config
 
 METHOD_TITLES = {  # in the order of a table
@@ -74,6 +75,7 @@ def final_table(runs: dict[str, list[dict[str, Any]]], domains: tuple[str, ...])
     weights = ", ".join(f"{d} {w:.2f}" for d, w in zip(domains, final["beta"], strict=True))
     text.append(f"selected: epoch {final['selected_epoch']} ({rule_of(final)})")
     text.append(f"mean weights: {weights}")
+    text += [health.as_line(sign) for sign in final.get("warnings", [])]
     return "\n".join(text)
 
 

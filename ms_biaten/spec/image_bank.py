@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from ms_biaten.spec import guard
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.decoding import decoded, in_batches
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.extracting import check_finite
 from ms_biaten.spec.images import (
     BadImageError,
     Transform,
@@ -66,7 +66,7 @@ class ImageBank(Bank):
         with tqdm(total=len(self), desc="features", unit="image", leave=False, disable=None) as bar:
             for views in decoded(in_batches(0, len(self), self.size), center, self.workers):
                 made = extract(np.stack(views))
-                check_finite(made)
+                guard.check_features(made, done, self)
                 self.features[done : done + len(made)] = made
                 done += len(made)
                 bar.update(len(made))

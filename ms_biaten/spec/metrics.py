@@ -21,6 +21,7 @@ class Survey:
         self.predicted = np.zeros(samples, np.int64)
         self.confidence = np.zeros(samples, np.float32)
         self.beta = np.zeros((samples, sources), np.float32)
+        self.finite = np.ones(samples, bool)  # all outputs and weights of the sample
         self.own_predicted = np.zeros((samples, sources), np.int64)
         self.average_predicted = np.zeros(samples, np.int64)
         self._alpha = np.zeros((sources, sources))
@@ -37,6 +38,7 @@ class Survey:
         self.predicted[rows] = logits.argmax(1)
         self.confidence[rows] = p.max(1)
         self.beta[rows] = beta
+        self.finite[rows] = np.all([finite_rows(x) for x in (logits, own, alpha, beta)], axis=0)
         self.own_predicted[rows] = own.argmax(2)
         self.average_predicted[rows] = own.mean(1).argmax(1)
         self._alpha += alpha.sum(0)
@@ -51,7 +53,14 @@ class Survey:
         if not workers.several:
             return
         own = slice(self._first, self._filled)
-        columns = ("predicted", "confidence", "beta", "own_predicted", "average_predicted")
+        columns = (
+            "predicted",
+            "confidence",
+            "beta",
+            "own_predicted",
+            "average_predicted",
+            "finite",
+        )
         for name in columns:
             setattr(self, name, workers.gathered(getattr(self, name)[own]))
         self._alpha = workers.gathered(self._alpha[None]).sum(0)
@@ -91,6 +100,12 @@ class Survey:
             for i, domain in enumerate(domains)
         }
         return {**single, "AVG-ENS": accuracy(self.average_predicted, labels)}
+
+
+def finite_rows(array: np.ndarray) -> np.ndarray:
+    """(B, ...) -> (B,): is all of a row finite?"""
+    finite: np.ndarray = np.isfinite(array).reshape(len(array), -1).all(1)
+    return finite
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ checkpoints/best.safetensors    the selected epoch, where the rule is not `last`
 checkpoints/best_before.safetensors  what was `best` before it
 predictions.csv                 sample, class, confidence, weight of each source
 report.html                     all of it as a page, by `spec/report`
+stopped.json                    only where numbers became NaN or Inf: what, where, what to try
 """
 
 from __future__ import annotations
@@ -128,6 +129,19 @@ class RunFolder:
             line for line in self.lines if line["kind"] != "final" and line.get("epoch", 0) <= epoch
         ]
 
+    @property
+    def stop_file(self) -> Path:
+        return self.path / "stopped.json"
+
+    def write_stop(self, found: dict[str, Any]) -> None:
+        """Why a run stopped, as `guard` found it."""
+        with write_atomically(self.stop_file) as file:
+            file.write((json.dumps(found, indent=1) + "\n").encode())
+
+    def went_on(self) -> None:
+        """A whole epoch later, what stopped the run is overcome."""
+        self.stop_file.unlink(missing_ok=True)
+
     # -- checkpoints ---------------------------------------------------------------------------
 
     def checkpoint(self, name: str = "last") -> Path:
@@ -210,6 +224,12 @@ class Onlooker(RunFolder):
 
     def write_predictions(self, bank: Bank, survey: Survey) -> Path:
         return self.path / "predictions.csv"
+
+    def write_stop(self, found: dict[str, Any]) -> None:
+        pass
+
+    def went_on(self) -> None:
+        pass
 
 
 def open_run(folder: RunFolder | None, config: Config, workers: Workers) -> RunFolder:

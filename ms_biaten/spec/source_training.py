@@ -15,10 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from tqdm import tqdm
 
-from ms_biaten.spec import console, states
+from ms_biaten.spec import console, guard, states
 from ms_biaten.spec.decoding import decoded
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.files import link_atomically
+from ms_biaten.spec.guard import NotFiniteError
 from ms_biaten.spec.images import BadImageError, Transform, center_view, drawn_view, read_image
 from ms_biaten.spec.lists import ImageList, split
 from ms_biaten.spec.states import DamagedError
@@ -107,8 +108,9 @@ def train_epoch(
         for index, (views, labels) in enumerate(bar):
             done = (epoch * count + index) / (options.epochs * count)
             loss = trainer.step(views, labels, SCHEDULES[options.optimizer](done))
-            if not math.isfinite(loss):
-                raise RunError(f"the loss became {loss} in {title}; try a smaller --lr")
+            part = rows[index * options.batch : (index + 1) * options.batch]
+            names = [images.images.names[row] for row in part]
+            guard.check_images_step(loss, names, f"{title}, batch {index + 1}")
             total += loss
             bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
     return total / count
@@ -129,7 +131,6 @@ def pretrain(
     identity: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], Arrays]:
     """Epoch by epoch, resumable; the lines of the results, and the best epoch's weights."""
-    train_rows, held_rows = split(images.images, options.held_out, options.seed)
     lines: list[dict[str, Any]] = []
     best: Arrays = {}
     saved = read_state(state_file, identity)
@@ -137,10 +138,30 @@ def pretrain(
         lines, best, arrays = saved
         trainer.load(arrays)
         console.say(f"going on after epoch {len(lines)} of {options.epochs}")
+    try:
+        best = train_epochs(trainer, images, options, state_file, identity, lines, best)
+    except NotFiniteError as error:
+        raise RunError(f"{error}; {advice(state_file, len(lines), options)}") from None
+    return lines, best
+
+
+def train_epochs(
+    trainer: Trainer,
+    images: Images,
+    options: argparse.Namespace,
+    state_file: Path,
+    identity: dict[str, Any],
+    lines: list[dict[str, Any]],
+    best: Arrays,
+) -> Arrays:
+    """From the last of the lines on, which grow; the best epoch's weights."""
+    train_rows, held_rows = split(images.images, options.held_out, options.seed)
     for epoch in range(len(lines), options.epochs):
         rows = np.random.default_rng([options.seed, epoch]).permutation(train_rows)
         rows = rows[: len(rows) - (len(rows) % options.batch == 1)]  # one alone has no statistics
         loss = train_epoch(trainer, images, rows, epoch, options)
+        state = trainer.state()
+        guard.check_weights(state, [options.domain])
         held = accuracy_of(trainer, images, held_rows)
         lines.append({"epoch": epoch + 1, "loss": loss, "held_out": held})
         console.say(
@@ -149,8 +170,16 @@ def pretrain(
         )
         if held >= max(line["held_out"] for line in lines):
             best = trainer.weights()
-        write_state(state_file, identity, lines, best, trainer.state())
-    return lines, best
+        write_state(state_file, identity, lines, best, state)
+    return best
+
+
+def advice(state_file: Path, epochs: int, options: argparse.Namespace) -> str:
+    """A state on disk goes on with the very settings that led here, and no others."""
+    anew = f"start anew with a smaller --lr (now {options.lr:g})"
+    if not epochs:
+        return anew
+    return f"{state_file} keeps the state after epoch {epochs}; delete it and {anew}"
 
 
 # -- the state on disk -------------------------------------------------------------------------

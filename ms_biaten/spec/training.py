@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 import ms_biaten
-from ms_biaten.spec import algorithm, console
+from ms_biaten.spec import algorithm, console, guard, provenance
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.config import Config, MethodName
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.files import what_failed
+from ms_biaten.spec.guard import NotFiniteError
 from ms_biaten.spec.history import read_lines
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
@@ -219,6 +220,9 @@ def train(
             **framework.versions(),
         },
         "trained_parameters": engine.parameter_count(),
+        "provenance": provenance.about(
+            config, target, {**arrays, **engine.seen_weights()}, workers.size
+        ),
     }
     say = (lambda text: None) if quiet else console.say
     if not quiet:
@@ -229,7 +233,10 @@ def train(
     frozen = config.train.trainable == "bottleneck"
     on_device = frozen and config.data.placement == "device"
     bank = DeviceBank.of(target.bank, engine) if on_device else target.bank
-    algorithm.run(engine, bank, folder, about, say, workers)
+    try:
+        algorithm.run(engine, bank, folder, about, say, workers)
+    except NotFiniteError as error:
+        raise guard.stop(error, folder, workers) from None
     return folder
 
 

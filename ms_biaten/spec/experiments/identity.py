@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from ms_biaten.spec.bank import digest, read_manifest
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.loading import flatten, to_tree
+from ms_biaten.spec.provenance import json_digest
 from ms_biaten.spec.run import PLACE
 from ms_biaten.spec.target import bank_folder, heads_folder
 
@@ -33,7 +31,7 @@ def key_of(config: Config, framework: str) -> str:
         bank_domains(bank) if bank else benchmark(config.data.benchmark).sources(config.target)
     )
     data = [bank_digest(bank, config.profile.view), heads_digest(heads, domains)]
-    return _digest({"settings": settings, "framework": framework, "data": data})
+    return json_digest({"settings": settings, "framework": framework, "data": data})
 
 
 # The cells of a grid share a few banks: each is read once.
@@ -51,14 +49,10 @@ def bank_digest(folder: Path | None, view: str) -> str:
         return ""
     manifest = read_manifest(folder)
     content = {key: manifest[key] for key in ("domains", "classes", "samples", "labels")}
-    return _digest({**content, "features": manifest["views"].get(view)})
+    return json_digest({**content, "features": manifest["views"].get(view)})
 
 
 @cache
 def heads_digest(folder: Path | None, domains: tuple[str, ...]) -> str:
     files = [folder / f"{domain}.safetensors" for domain in domains] if folder else []
-    return _digest([digest(file) for file in files if file.is_file()])
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return json_digest([digest(file) for file in files if file.is_file()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def read_story(path: Path, program: str) -> Story:
             f"This run is not finished: its results reach {history.reached}. "
             f"Go on with: {program} train --resume {path}"
         )
+    notes += warnings_of(history)
     predictions = read_predictions(path / "predictions.csv")
     if predictions is None and history.final is not None:
         notes.append("predictions.csv is gone: nothing can be said of single samples.")
@@ -72,6 +74,19 @@ def read_story(path: Path, program: str) -> Story:
         bank.labels if bank else None,
         notes,
     )
+
+
+def warnings_of(history: History) -> list[str]:
+    """What the guard found: why the run stopped, and the signs that stand at its end."""
+    notes, stopped = [], history.path / "stopped.json"
+    if stopped.is_file():
+        try:
+            found = json.loads(stopped.read_text(encoding="utf-8"))
+            notes.append(f"This run stopped: {found['what']}. What to try: {found['try']}.")
+        except (OSError, ValueError, KeyError, TypeError):
+            notes.append(f"This run stopped, but {stopped} cannot be read.")
+    signs = (history.last or {}).get("warnings", [])
+    return notes + [f"Warning: {sign['text']}. What to try: {sign['try']}." for sign in signs]
 
 
 def read_predictions(path: Path) -> Predictions | None:
