@@ -19,7 +19,7 @@ from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.history import UNTRAINED
 from ms_biaten.spec.metrics import LABEL_FREE, Survey, accuracy
-from ms_biaten.spec.run import RunFolder
+from ms_biaten.spec.run import RESTORE, RunFolder, load_into
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
 from ms_biaten.spec.weights import Arrays
 from ms_biaten.spec.workers import Workers
@@ -74,7 +74,8 @@ def run(
     states: list[Arrays | None] = [None, None]
     if folder.checkpoint().is_file():
         arrays, position = folder.load_checkpoint()
-        engine.load(arrays)
+        check_progress(folder, position, epochs)
+        load_into(engine, arrays, folder.checkpoint())
         bank.refresh(engine.extract)
         folder.rewind(position["epoch"])
         workers.wait()  # nobody writes over what another has still to read
@@ -103,13 +104,24 @@ def run(
     if config.run.select != "last" and epochs:
         workers.wait()
         arrays, position = folder.load_checkpoint("best")
-        engine.load(arrays)
+        load_into(engine, arrays, folder.checkpoint("best"))
         bank.refresh(engine.extract)
         survey = None
     if not epochs:
         folder.save_checkpoint(engine.state(), position)
     survey = survey or take_survey(engine, bank, config.run.eval_batch, workers)
     finish(bank, folder, position["epoch"], survey, started)
+
+
+def check_progress(folder: RunFolder, position: dict[str, Any], epochs: int) -> None:
+    """Results and checkpoint of one run belong together."""
+    if position["epoch"] > epochs:
+        raise UserError(
+            f"{folder.checkpoint()}: written after epoch {position['epoch']}, but config.yaml "
+            f"plans {epochs}; {RESTORE}"
+        )
+    if not folder.lines or folder.lines[0]["kind"] != "start":
+        raise UserError(f"{folder.path / 'results.jsonl'}: has no start line; {RESTORE}")
 
 
 def begin(

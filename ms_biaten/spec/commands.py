@@ -25,7 +25,7 @@ from ms_biaten.spec import (
 )
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
-from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.errors import RunError, UserError, one_line
 from ms_biaten.spec.experiments import command as experiments
 from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.report import command as report
@@ -55,7 +55,10 @@ def exit_code(program: str, action: Callable[[], object]) -> int:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
     except (RunError, OSError) as error:  # OSError: a full disk, a folder that went away
-        print(f"{program}: {error}", file=sys.stderr)
+        print(f"{program}: {one_line(str(error))}", file=sys.stderr)
+        return 1
+    except MemoryError:
+        print(f"{program}: not enough memory for what was asked", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"{program}: stopped; the same command goes on from here", file=sys.stderr)

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from ms_biaten.spec.bank import Bank, read_manifest, write_manifest
+from ms_biaten.spec.checks import by_name, is_count, is_text
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.files import write_atomically
+from ms_biaten.spec.reading import map_array, read_json
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Partial(Unwritten):
             self.done = state["done"]
             self.bad = {int(row): why for row, why in state["bad"].items()}
             self.arrays = {view: self._array(view, "r+") for view in plan.views}
+            if any(len(array) != len(plan.samples) for array in self.arrays.values()):
+                raise UserError(f"{self.folder}: its arrays are cut short; delete it")
 
     def put(self, rows: slice | np.ndarray, features: Mapping[str, np.ndarray]) -> None:
         for view, values in features.items():
@@ -141,27 +145,48 @@ class Partial(Unwritten):
 
     def _array(self, view: str, mode: Any) -> np.memmap:
         path, plan = self.folder / f"{view}.npy", self.plan
-        open_memmap: Any = np.lib.format.open_memmap  # NumPy leaves it without types
         if mode == "r+":
-            array: np.memmap = open_memmap(path, mode)
-        else:
-            shape = (len(plan.samples), len(plan.domains), plan.width)
-            array = open_memmap(path, mode, np.dtype(plan.dtype), shape)
+            return self._reopened(path)
+        open_memmap: Any = np.lib.format.open_memmap  # NumPy leaves it without types
+        shape = (len(plan.samples), len(plan.domains), plan.width)
+        array: np.memmap = open_memmap(path, mode, np.dtype(plan.dtype), shape)
+        return array
+
+    def _reopened(self, path: Path) -> np.memmap:
+        array, plan = map_array(path, f"delete {self.folder}", "r+"), self.plan
+        wanted = (len(plan.domains), plan.width)
+        if array.shape[1:] != wanted or array.dtype != plan.dtype:
+            raise UserError(
+                f"{path}: {array.dtype} of shape {array.shape} is not what this extraction writes; "
+                f"delete {self.folder}"
+            )
         return array
 
     def _read_state(self) -> dict[str, Any] | None:
         path = self.folder / "state.json"
         if not path.is_file():
             return None
-        try:
-            state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            saved, wanted = state["plan"], self.plan.identity()
-            changed = [key for key in wanted if saved.get(key) != wanted[key]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}: not readable ({error}); delete {self.folder}") from None
+        state = read_json(path, f"delete {self.folder}")
+        rows = len(self.plan.samples)
+        saved, wanted = _parts_of(state, rows), self.plan.identity()
+        if saved is None:
+            raise UserError(f"{path}: not the state of an extraction; delete {self.folder}")
+        changed = [key for key in wanted if saved.get(key) != wanted[key]]
         if changed:
             raise UserError(
                 f"{self.folder}: holds an unfinished extraction with other {', '.join(changed)}; "
                 "delete it or pass another --output"
             )
         return state
+
+
+def _parts_of(state: Any, rows: int) -> dict[str, Any] | None:
+    """The plan of a state on disk, where the rest of it is sound as well."""
+    if not isinstance(state, dict) or not isinstance(state.get("plan"), dict):
+        return None
+    done: Any = state.get("done")
+    bad: Any = state.get("bad")
+    if not is_count(done) or done > rows or not by_name(is_text)(bad):
+        return None
+    known = {str(row) for row in range(done)}
+    return dict(state["plan"]) if set(bad) <= known else None

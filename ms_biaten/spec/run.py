@@ -17,19 +17,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from ms_biaten.spec.bank import Bank
+from ms_biaten.spec.checks import is_count, is_number
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
-from ms_biaten.spec.history import read_lines
-from ms_biaten.spec.loading import differences, dump, from_tree, read_yaml
+from ms_biaten.spec.history import check_lines, read_lines
+from ms_biaten.spec.loading import differences, dump, from_tree
 from ms_biaten.spec.metrics import Survey
-from ms_biaten.spec.weights import Arrays, write_safetensors
+from ms_biaten.spec.reading import parse_json, read_yaml
+from ms_biaten.spec.weights import Arrays, read_safetensors, write_safetensors
 from ms_biaten.spec.workers import Workers
 
 CHECKPOINT_FORMAT = "1"
+RESTORE = "restore the file, or run again"
 
 # Where a run happens, and how often it is saved, does not change what it computes.
 PLACE = (
@@ -75,6 +76,7 @@ class RunFolder:
                 )
         folder = cls(path, config or saved)
         folder.lines = read_lines(path / "results.jsonl")
+        check_lines(folder.lines, path / "results.jsonl")
         return folder
 
     # -- results -------------------------------------------------------------------------------
@@ -114,14 +116,14 @@ class RunFolder:
     def load_checkpoint(self, name: str = "last") -> tuple[Arrays, dict[str, Any]]:
         path = self.checkpoint(name)
         try:
-            with safe_open(path, framework="numpy") as file:
-                metadata = file.metadata() or {}
-                arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            if metadata.get("format") != CHECKPOINT_FORMAT:
-                raise UserError(f"{path}: checkpoint format {metadata.get('format')} is not known")
-            return arrays, json.loads(metadata["position"])
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            arrays, metadata = read_safetensors(path)
+        except UserError as error:
             raise UserError(f"{path}: not a readable checkpoint ({error})") from None
+        if metadata.get("format") != CHECKPOINT_FORMAT:
+            raise UserError(f"{path}: checkpoint format {metadata.get('format')} is not known")
+        position = parse_json(metadata.get("position", ""), f"{path}: position", RESTORE)
+        check_position(position, str(path))
+        return arrays, position
 
     # -- predictions ---------------------------------------------------------------------------
 
@@ -138,6 +140,26 @@ class RunFolder:
             # File names are any bytes.
             file.write(table.getvalue().encode("utf-8", "surrogateescape"))
         return path
+
+
+def check_position(position: Any, where: str) -> None:
+    """How far a checkpoint came, and the best epoch before it."""
+    known = position if isinstance(position, dict) else {}
+    best = known.get("best")
+    sound = all(is_count(known.get(key)) for key in ("epoch", "step", "seed"))
+    if best is not None and sound:
+        sound = isinstance(best, dict) and is_count(best.get("epoch"))
+        sound = sound and is_number(best.get("value"))
+    if not sound:
+        raise UserError(f"{where}: says no epoch that it was written after; {RESTORE}")
+
+
+def load_into(engine: Any, arrays: Arrays, path: Path) -> None:
+    """A checkpoint's arrays into an engine; what does not fit is the file's fault."""
+    try:
+        engine.load(arrays)
+    except UserError as error:
+        raise UserError(f"{path}: {error}; {RESTORE}") from None
 
 
 def check_free(path: Path) -> None:

@@ -16,11 +16,13 @@ import numpy as np
 from tqdm import tqdm
 
 from ms_biaten.spec import console
+from ms_biaten.spec.checks import is_count, is_number
 from ms_biaten.spec.decoding import decoded
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.images import BadImageError, Transform, center_view, drawn_view, read_image
 from ms_biaten.spec.lists import ImageList, split
-from ms_biaten.spec.weights import Arrays, read_safetensors, write_safetensors
+from ms_biaten.spec.reading import parse_json
+from ms_biaten.spec.weights import Arrays, check_arrays, read_safetensors, write_safetensors
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "adamw": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
@@ -133,7 +135,11 @@ def pretrain(
     saved = read_state(state_file, identity)
     if saved:
         lines, best, arrays = saved
-        trainer.load(arrays)
+        try:
+            trainer.load(arrays)
+            check_arrays(best, {n: a.shape for n, a in trainer.weights().items()}, "best weights")
+        except UserError as error:
+            raise UserError(f"{state_file}: {error}; delete it to start anew") from None
         console.say(f"going on after epoch {len(lines)} of {options.epochs}")
     for epoch in range(len(lines), options.epochs):
         rows = np.random.default_rng([options.seed, epoch]).permutation(train_rows)
@@ -173,11 +179,22 @@ def read_state(
     if not path.is_file():
         return None
     arrays, metadata = read_safetensors(path)
-    try:
-        same, lines = json.loads(metadata["identity"]) == identity, json.loads(metadata["lines"])
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path}: not the state of a training ({error}); delete it") from None
-    if not same:
+    saved, lines = (
+        parse_json(metadata.get(key, ""), f"{path}: {key} of its training", "delete it")
+        for key in ("identity", "lines")
+    )
+    if not isinstance(lines, list) or not all(map(_is_line, lines)):
+        raise UserError(f"{path}: not the state of a training; delete it")
+    if saved != identity:
         raise UserError(f"{path}: left by a training with other settings; delete it to start anew")
     best = {n.removeprefix("best."): a for n, a in arrays.items() if n.startswith("best.")}
     return lines, best, {n: a for n, a in arrays.items() if not n.startswith("best.")}
+
+
+def _is_line(line: Any) -> bool:
+    numbers = ("loss", "held_out")
+    return (
+        isinstance(line, dict)
+        and is_count(line.get("epoch"))
+        and all(is_number(line.get(key)) for key in numbers)
+    )
