@@ -191,7 +191,7 @@ def check_bank(bank: Bank, config: Config, class_count: int, where: str) -> None
     if config.train.batch_size > len(bank):
         raise UserError(
             f"train.batch_size: {config.train.batch_size} is larger than the target set "
-            f"({len(bank)} samples)"
+            f"({len(bank)} samples) of {where}"
         )
     check_labels(bank, where)
     start = 0

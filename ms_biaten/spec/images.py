@@ -12,7 +12,8 @@ from PIL import Image, ImageOps
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)  # ImageNet's
 STD = np.array([0.229, 0.224, 0.225], np.float32)
 # By content, whatever the name says. Pillow knows more, some by help of other programs.
-FORMATS = ("BMP", "GIF", "JPEG", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+Image.init()  # registers them
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # told in our words
 
 

@@ -17,7 +17,7 @@ from safetensors import safe_open
 from ms_biaten.spec.errors import UserError
 
 MOST_TEXT = 512 << 20  # bytes of a manifest, a list, a record: millions of samples
-MOST_YAML = 128 << 10  # a config has a few thousand
+MOST_YAML = 64 << 10  # a config has a few thousand, and a dense one is read slowly
 
 T = TypeVar("T")
 
@@ -80,6 +80,8 @@ class PlainLoader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str, where: str) -> Any:
+    if len(text) > MOST_YAML:
+        raise UserError(f"{where}: longer than {MOST_YAML >> 10} KiB, too long for a setting")
     try:
         return yaml.load(text, PlainLoader)
     except yaml.YAMLError as error:

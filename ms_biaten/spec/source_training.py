@@ -132,14 +132,9 @@ def pretrain(
     train_rows, held_rows = split(images.images, options.held_out, options.seed)
     lines: list[dict[str, Any]] = []
     best: Arrays = {}
-    saved = read_state(state_file, identity)
+    saved = resumed(trainer, state_file, identity)
     if saved:
-        lines, best, arrays = saved
-        try:
-            trainer.load(arrays)
-            check_arrays(best, {n: a.shape for n, a in trainer.weights().items()}, "best weights")
-        except UserError as error:
-            raise UserError(f"{state_file}: {error}; delete it to start anew") from None
+        lines, best = saved
         console.say(f"going on after epoch {len(lines)} of {options.epochs}")
     for epoch in range(len(lines), options.epochs):
         rows = np.random.default_rng([options.seed, epoch]).permutation(train_rows)
@@ -158,6 +153,22 @@ def pretrain(
 
 
 # -- the state on disk -------------------------------------------------------------------------
+
+
+def resumed(
+    trainer: Trainer, path: Path, identity: dict[str, Any]
+) -> tuple[list[dict[str, Any]], Arrays] | None:
+    """The trainer as an earlier try left it, with its lines and the best weights so far."""
+    saved = read_state(path, identity)
+    if saved is None:
+        return None
+    lines, best, arrays = saved
+    try:
+        trainer.load(arrays)
+        check_arrays(best, {n: a.shape for n, a in trainer.weights().items()}, "best weights")
+    except UserError as error:
+        raise UserError(f"{path}: {error}; delete it to start anew") from None
+    return lines, best
 
 
 def write_state(
