@@ -7,6 +7,7 @@ neither accepted nor refused in one clear line.
 import argparse
 import json
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,8 +43,8 @@ def worker_cases(name, seed, first, cases, folder):
         for number in range(first, cases):
             line = next_line(worker, SECONDS)
             if not line:
-                dead = line == ""
-                yield {"case": number, "verdict": "crash" if dead else "hang", "why": ""}
+                keep(LOADERS[name], folder, number)
+                yield {"case": number, "verdict": "hang" if line is None else "crash", "why": ""}
                 return
             verdict = json.loads(line)
             if verdict["grown_mb"] > MOST_GROWN:
@@ -52,6 +53,15 @@ def worker_cases(name, seed, first, cases, folder):
     finally:
         worker.kill()
         worker.wait()
+
+
+def keep(loader, folder, number):
+    """The files of the case that a worker did not come back from."""
+    for path in loader.damage:
+        whole = folder / loader.name / "files" / path
+        place = folder / "failures" / f"{loader.name}-{number}-{whole.name}"
+        place.parent.mkdir(exist_ok=True)
+        shutil.copyfile(whole, place)
 
 
 def next_line(worker, seconds):
@@ -88,22 +98,26 @@ def main():
     parser.add_argument("--cases", type=int, default=1000, help="of each loader")
     parser.add_argument("--only", nargs="+", choices=LOADERS, default=list(LOADERS))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="where the files are (default: a temporary one)")
+    parser.add_argument(
+        "--folder", type=Path, help="where the files are (default: a temporary one)"
+    )
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/fuzz.json")
     options = parser.parse_args()
+    folder = (options.folder or Path(tempfile.mkdtemp(prefix="fuzz-"))).resolve()
     made = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        for name in options.only:
-            folder = (options.folder or Path(temporary)).resolve()
-            verdicts = cases_of(name, options.seed, options.cases, folder)
-            made[name] = {"what": LOADERS[name].what, **summary(verdicts)}
-            print(name, {k: v for k, v in made[name].items() if k != "what"}, flush=True)
-            show_failures(name, verdicts, 2)
+    for name in options.only:
+        verdicts = cases_of(name, options.seed, options.cases, folder)
+        made[name] = {"what": LOADERS[name].what, **summary(verdicts)}
+        print(name, {k: v for k, v in made[name].items() if k != "what"}, flush=True)
+        show_failures(name, verdicts, 2)
+        shutil.rmtree(folder / name)
     if options.output or options.only == list(LOADERS):
         path = options.output or ROOT / "benchmarks/results/fuzz.json"
         write(path, {"seed": options.seed, "seconds_allowed": SECONDS, "loaders": made})
     if any(entry[kind] for entry in made.values() for kind in FAILURES):
-        sys.exit(1)
+        sys.exit(f"the files of failed cases are in {folder / 'failures'}")
+    if not options.folder:
+        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Damage to arrays on file that keeps the container whole: headers, types, shapes, numbers."""
 
+import binascii
 import io
 import json
 import struct
@@ -160,3 +161,12 @@ def headed(rng, content, array):
     version = rng.choice((b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\x09\x00"))
     size = struct.pack("<H" if version[0] == 1 else "<I", min(len(text), 65535))
     return b"\x93NUMPY" + version + size + text + content[128:]
+
+
+def damaged_ckpt(rng, content):
+    """A checkpoint of MindSpore; its checksum made right again half of the time."""
+    mark = content.rindex(b"crc_num")
+    if rng.random() < 0.3:
+        return damaged(rng, content)
+    body = damaged(rng, content[:mark])
+    return body + b"crc_num" + binascii.crc32(body).to_bytes(10, "big")

@@ -1,6 +1,5 @@
 """Every file that a command reads from somebody else: a sound one, and who reads it."""
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.fuzz import readers, scenes
-from benchmarks.fuzz.containers import damaged_npy, damaged_safetensors
-from benchmarks.fuzz.mutators import damaged
+from benchmarks.fuzz.containers import damaged_ckpt, damaged_npy, damaged_safetensors
 from benchmarks.fuzz.pickles import damaged_pickle, torch_bytes
 from benchmarks.fuzz.pictures import damaged_image, encoded
 from benchmarks.fuzz.texts import (
@@ -86,7 +84,7 @@ def make_ckpt(root):
 
 def make_list(root):
     scenes.images(root)
-    os.symlink(root / "images/bar", root / "images/linked")
+    (root / "images/linked").symlink_to(root / "images/bar")
     labels = {name: label for label, name in enumerate(scenes.CLASSES)}
     lines = [f"{name} {labels[name.split('/')[0]]}\n" for name in scenes.SAMPLES]
     (root / "list.txt").write_text("".join(lines))
@@ -122,6 +120,7 @@ def make_tarball(root):
     (root / "package.tgz").write_bytes(scenes.tarball(icons))
 
 
+CONFIG, SETTING = {"config.yaml": damaged_yaml}, {"setting.txt": damaged_setting}
 CHECKPOINT = {"run/checkpoints/best.safetensors": damaged_safetensors}
 ALL = (
     Loader(
@@ -164,11 +163,11 @@ ALL = (
         {"bank/heads/ink.safetensors": damaged_safetensors},
     ),
     Loader(
-        "checkpoint", "run checkpoint, by PyTorch", scenes.run, readers.checkpoint_torch, CHECKPOINT
+        "checkpoint", "checkpoint, by PyTorch", scenes.run, readers.checkpoint_torch, CHECKPOINT
     ),
     Loader(
         "checkpoint ms",
-        "run checkpoint, by MindSpore",
+        "checkpoint, by MindSpore",
         scenes.run,
         readers.checkpoint_mindspore,
         CHECKPOINT,
@@ -226,7 +225,7 @@ ALL = (
         {"ink.backbone.safetensors": damaged_safetensors},
     ),
     Loader("pickle", "PyTorch .pth", make_pickle, readers.pickled, {"ink.pth": damaged_pickle}),
-    Loader("ckpt", "MindSpore .ckpt", make_ckpt, readers.ckpt, {"ink.ckpt": damaged}),
+    Loader("ckpt", "MindSpore .ckpt", make_ckpt, readers.ckpt, {"ink.ckpt": damaged_ckpt}),
     Loader("list", "list of images", make_list, readers.listed, {"list.txt": damaged_list}),
     Loader(
         "classes",

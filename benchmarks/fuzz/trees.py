@@ -37,7 +37,7 @@ def damaged_tree(rng, tree):
     """One or a few entries changed."""
     tree = copy.deepcopy(tree)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        spots = list(entries(tree))
+        spots = list(entries(tree)) if isinstance(tree, (dict, list)) else []
         if not spots:
             return rng.choice(VALUES)
         owner, key = rng.choice(spots)

@@ -1,6 +1,6 @@
-"""Cases of one loader, one after the other, in a process that is watched and limited.
+"""Cases one after the other, in a process that is watched and limited.
 
-python -m benchmarks.fuzz.worker NAME SEED FIRST LAST FOLDER     a JSON line for each case
+python -m benchmarks.fuzz.worker NAME[,NAME...] SEED FIRST LAST FOLDER    a JSON line for each case
 """
 
 import contextlib
@@ -69,6 +69,10 @@ def attempt(loader, folder, pristine, seed, number):
         verdict, why = "traceback", f"a terminal code was printed: {told.getvalue()[:200]!r}"
     if executed or Path(CANARY).exists():
         verdict, why = "executed", f"{executed} {Path(CANARY).exists()}"
+    if verdict not in ("accepted", "refused"):
+        failures = folder.parents[1] / "failures"
+        failures.mkdir(exist_ok=True)
+        (failures / f"{loader.name}-{number}-{Path(name).name}").write_bytes(content)
     seconds = round(time.perf_counter() - start, 3)
     return {"case": number, "verdict": verdict, "seconds": seconds, "grown_mb": grown, "why": why}
 
@@ -92,27 +96,34 @@ def reset_peak():
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def main(name, seed, first, last, folder):
-    loader, folder = LOADERS[name], Path(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+def main(names, seed, first, last, folder):
     report = os.fdopen(os.dup(1), "w")
-    quiet = os.open(folder.parent / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
-    os.chdir(folder)
+    sys.addaudithook(watch)
+    for name in names.split(","):
+        loader, place = LOADERS[name], Path(folder, name)
+        pristine = prepare(loader, place)
+        print(json.dumps({"ready": name}), file=report, flush=True)
+        for number in range(int(first), int(last)):
+            verdict = attempt(loader, place / "files", pristine, seed, number)
+            print(json.dumps({"loader": name, **verdict}), file=report, flush=True)
+
+
+def prepare(loader, folder):
+    """The sound files, which are accepted; what the process may take from here on is limited."""
+    shutil.rmtree(folder, ignore_errors=True)
     root = folder / "files"
-    root.mkdir()
+    root.mkdir(parents=True)
+    log = os.open(folder.parent / f"{loader.name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.chdir(folder)
     (folder / OUTSIDE).write_bytes(b"not for you")
     loader.make(root)
     pristine = {path: (root / path).read_bytes() for path in loader.damage}
-    loader.read(root)  # the sound files are accepted
-    sys.addaudithook(watch)
+    loader.read(root)
     most = memory("VmSize") * 2**20 + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    print(json.dumps({"ready": name}), file=report, flush=True)
-    for number in range(int(first), int(last)):
-        print(json.dumps(attempt(loader, root, pristine, seed, number)), file=report, flush=True)
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    return pristine
 
 
 if __name__ == "__main__":

@@ -91,7 +91,10 @@ class Description:
     def new_backbones(self, framework: Any) -> list[Any]:
         """The architecture of every source, its weights not loaded: a checkpoint has them."""
         name, options = self.origin["backbone"], self.origin.get("backbone_options", {})
-        return [framework.make_backbone(name, **options) for _ in self.domains]
+        try:
+            return [framework.make_backbone(name, **options) for _ in self.domains]
+        except UserError as error:
+            raise UserError(f"{self.base}: {error}") from None
 
     def open_backbones(self, framework: Any, models: Path | None = None) -> list[Any]:
         """The sources' backbones from their files, the very ones that made the features."""
@@ -134,5 +137,5 @@ def are_shapes(options: Any) -> bool:
 
 def is_shape(value: Any) -> bool:
     if isinstance(value, list):
-        return len(value) <= 64 and all(map(is_shape, value))
+        return len(value) <= 64 and not any(isinstance(v, list) or not is_shape(v) for v in value)
     return type(value) is bool or (is_finite(value) and abs(value) <= LARGEST_SIDE)

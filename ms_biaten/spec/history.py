@@ -68,8 +68,11 @@ def read_history(path: Path) -> History:
 
 
 def check_sources(lines: Iterable[Line], count: int, path: Path) -> None:
-    """Weights of as many sources as there are."""
+    """What a table or a page needs beside measures: weights of all sources, how it was chosen."""
     for number, line in enumerate(lines, 1):
+        for key in ("rule", "oracle", "beta") if line["kind"] == "final" else ():
+            if key not in line:
+                raise UserError(f"{path}: line {number} has no '{key}'; {RESTORE}")
         beta, alpha = line.get("beta"), line.get("alpha")
         square = alpha is None or [len(row) for row in alpha] == [count] * count
         if not square or (beta is not None and len(beta) != count):
@@ -127,9 +130,6 @@ def _check(line: Any, number: int, path: Path) -> None:
         raise UserError(
             f"{path}: line {number} is no start, epoch or final line of a run; {RESTORE}"
         )
-    for key in ("rule", "oracle", "beta") if kind == "final" else ():
-        if key not in line:
-            raise UserError(f"{path}: line {number} has no '{key}'; {RESTORE}")
     for key in REQUIRED[kind]:
         if not is_number(line.get(key)):
             raise UserError(f"{path}: line {number} has no number '{key}'; {RESTORE}")

@@ -64,7 +64,8 @@ def read_json_lines(path: Path, remedy: str) -> list[Any]:
     if not path.is_file():
         return []
     lines = read_text(path, "JSON lines").splitlines()
-    return [parse_json(line, f"{path}: line {n}", remedy) for n, line in enumerate(lines, 1)]
+    where = f"{path}: not readable as JSON lines: line"
+    return [parse_json(line, f"{where} {n}", remedy) for n, line in enumerate(lines, 1)]
 
 
 # -- YAML --------------------------------------------------------------------------------------

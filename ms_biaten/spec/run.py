@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ms_biaten.spec.bank import Bank
+from ms_biaten.spec.cells import as_cell
 from ms_biaten.spec.checks import is_count, is_number
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
@@ -133,8 +134,8 @@ class RunFolder:
         writer.writerow(["sample", "class", "confidence", *(f"weight_{d}" for d in bank.domains)])
         for row, sample in enumerate(bank.samples):
             weights = [f"{weight:.6f}" for weight in survey.beta[row]]
-            name = bank.classes[survey.predicted[row]]
-            writer.writerow([sample, name, f"{survey.confidence[row]:.6f}", *weights])
+            name = as_cell(bank.classes[survey.predicted[row]])
+            writer.writerow([as_cell(sample), name, f"{survey.confidence[row]:.6f}", *weights])
         path = self.path / "predictions.csv"
         with write_atomically(path) as file:
             # File names are any bytes.

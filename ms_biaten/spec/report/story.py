@@ -11,6 +11,7 @@ import numpy as np
 
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.cells import from_cell
 from ms_biaten.spec.console import METHOD_TITLES
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.history import History, Line, check_sources, read_history
@@ -95,7 +96,7 @@ def read_predictions(path: Path) -> Predictions | None:
             f"writes ({error}); restore it, or delete it to leave it out"
         ) from None
     domains = tuple(head.removeprefix("weight_") for head in heads[3:])
-    samples, names = (tuple(row[column] for row in rows) for column in (0, 1))
+    samples, names = (tuple(from_cell(row[column]) for row in rows) for column in (0, 1))
     return Predictions(samples, names, numbers[:, 0], domains, numbers[:, 1:])
 
 
