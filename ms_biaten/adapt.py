@@ -1,6 +1,7 @@
 """The adapted model, and its update by Eq. (17). `spec.algorithm` runs the loop of Algorithm 1."""
 
 import mindspore as ms
+import numpy as np
 from mindspore import nn, ops
 
 from ms_biaten import ranks
@@ -22,7 +23,8 @@ from ms_biaten.quick import im_loss
 from ms_biaten.runtime import compiled
 from ms_biaten.spec.bank import collected, in_groups
 from ms_biaten.spec.schedules import loss_coefficients
-from ms_biaten.spec.shapes import attention_shapes
+from ms_biaten.spec.shapes import attention_shapes, cluster_shapes
+from ms_biaten.spec.weights import check_arrays
 
 
 class Model(nn.Cell):
@@ -164,5 +166,8 @@ class Adapter(Engine):
     def load(self, arrays):
         super().load(arrays)
         self.seen = []
-        if "clusters.sums" in arrays:
-            self.set_clusters(*(self.tensor(arrays[f"clusters.{k}"]) for k in ("sums", "mass")))
+        clusters = {n: a for n, a in arrays.items() if n.startswith("clusters.")}
+        if clusters:
+            check_arrays(clusters, cluster_shapes(self.sizes), "clusters")
+            parts = (clusters[f"clusters.{k}"].astype(np.float32) for k in ("sums", "mass"))
+            self.set_clusters(*map(self.tensor, parts))

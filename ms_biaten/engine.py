@@ -193,7 +193,7 @@ class Engine:
         own = {n: a for n, a in arrays.items() if n.startswith(OWN)}
         check_arrays(own, {n: tuple(t.shape) for n, t in tensors.items()}, "weights")
         for name, tensor in tensors.items():
-            tensor.set_data(self.tensor(arrays[name].copy()))
+            tensor.set_data(self.tensor(arrays[name].astype(np.float32)))
 
     def parameter_count(self):
         return sum(parameter.size for parameter in self.trained.values())

@@ -250,7 +250,7 @@ def test_a_torn_last_line_is_dropped_and_run_again(folder, runs, capsys):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"key": ', "line 2 is not JSON"),
+        ('{"key": ', "line 2: not readable as JSON"),
         ("[1]", "line 2 is not a JSON object"),
         ('{"key": "k"}', "line 2 has no 'accuracy'"),
     ],

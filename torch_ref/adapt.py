@@ -1,11 +1,13 @@
 """The adapted model, and its update by Eq. (17). `spec.algorithm` runs the loop of Algorithm 1."""
 
+import numpy as np
 import torch
 from torch import nn
 
 from ms_biaten.spec.bank import collected, in_groups
 from ms_biaten.spec.schedules import loss_coefficients
-from ms_biaten.spec.shapes import attention_shapes
+from ms_biaten.spec.shapes import attention_shapes, cluster_shapes
+from ms_biaten.spec.weights import check_arrays
 from torch_ref.attention import ATTENTION
 from torch_ref.engine import Engine
 from torch_ref.heads import Bottlenecks, Classifiers
@@ -157,5 +159,8 @@ class Adapter(Engine):
     def load(self, arrays):
         super().load(arrays)
         self.seen = []
-        if "clusters.sums" in arrays:
-            self.set_clusters(*(self.tensor(arrays[f"clusters.{k}"]) for k in ("sums", "mass")))
+        clusters = {n: a for n, a in arrays.items() if n.startswith("clusters.")}
+        if clusters:
+            check_arrays(clusters, cluster_shapes(self.sizes), "clusters")
+            parts = (clusters[f"clusters.{k}"].astype(np.float32) for k in ("sums", "mass"))
+            self.set_clusters(*map(self.tensor, parts))

@@ -5,10 +5,11 @@ stops at everything else before it runs.
 """
 
 import re
+import zipfile
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from ms_biaten.spec.errors import UserError
 
@@ -28,11 +29,12 @@ def read_safetensors(path):
     try:
         with safe_open(path, "pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
+    except Exception as error:  # a damaged header raises whatever its bytes happen to mean
         raise UserError(f"{path}: not a readable safetensors file ({error})") from None
 
 
 def read_pickle(path):
+    refuse_packed(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to mean
@@ -46,6 +48,20 @@ def read_pickle(path):
             f"{path}: not a checkpoint of tensors, or damaged or cut short "
             f"({type(error).__name__}); copy it again, or save the state_dict anew by torch.save"
         ) from None
+
+
+def refuse_packed(path):
+    """torch.save packs nothing: an archive that unpacks to more than itself is a bomb."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except Exception:  # no archive: an older kind of checkpoint, or damaged, and told so below
+        return
+    if size > path.stat().st_size:
+        raise UserError(
+            f"{path}: would unpack to {size} bytes, perhaps a decompression bomb; save the "
+            "state_dict anew by torch.save"
+        )
 
 
 def unwrap(tree, path):
@@ -67,9 +83,12 @@ def unwrap(tree, path):
 
 
 def is_named_tensor(name, value):
-    """Neither sparse nor quantised: those have no plain array."""
-    dense = torch.is_tensor(value) and value.layout is torch.strided and not value.is_quantized
-    return isinstance(name, str) and dense
+    """Neither sparse nor quantised: those have no plain array. Nor spread from a few numbers."""
+    if not isinstance(name, str) or not torch.is_tensor(value):
+        return False
+    if value.layout is not torch.strided or value.is_quantized or value.device.type != "cpu":
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
 def as_array(tensor):

@@ -12,11 +12,14 @@ from ms_biaten.spec import target
 from ms_biaten.spec.config import MACHINE, Config
 from ms_biaten.spec.described import Description
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.history import UNTRAINED, read_lines
-from ms_biaten.spec.loading import from_tree, read_yaml
+from ms_biaten.spec.history import UNTRAINED, check_lines, read_lines
+from ms_biaten.spec.loading import from_tree
+from ms_biaten.spec.methods import model_shapes
 from ms_biaten.spec.metrics import softmax
-from ms_biaten.spec.run import RunFolder
+from ms_biaten.spec.reading import read_yaml
+from ms_biaten.spec.run import RunFolder, load_into
 from ms_biaten.spec.shapes import Sizes
+from ms_biaten.spec.weights import check_arrays
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ def open_run(run: Path, framework: Any, place: Config, images: bool, models: str
         backbones = described.open_backbones(framework, place_of_models)
     start = {n.removeprefix("model."): a for n, a in arrays.items() if n.startswith("model.")}
     sizes = sizes_of(start, config, run)
+    # Before anything of these sizes is made: a config may ask for any.
+    check_arrays(start, model_shapes(config, sizes), f"{run}: its checkpoint and config.yaml")
     if (len(described.domains), len(described.classes)) != (sizes.sources, sizes.classes):
         raise UserError(
             f"{run}: model.json names {len(described.domains)} sources and "
@@ -60,7 +65,8 @@ def open_run(run: Path, framework: Any, place: Config, images: bool, models: str
             f"{sizes.classes}"
         )
     engine = framework.make_engine(config, sizes, start, backbones if end_to_end else None)
-    engine.load({n: a for n, a in arrays.items() if not n.startswith("momentum.")})
+    weights = {n: a for n, a in arrays.items() if not n.startswith("momentum.")}
+    load_into(engine, weights, folder.checkpoint("best" if best else "last"))
     return Adapted(config, described, engine, backbones)
 
 
@@ -71,6 +77,7 @@ def folder_of(run: Path) -> RunFolder:
     if not folder.checkpoint().is_file():
         raise UserError(f"{run}: has no weights yet; `train --resume {run}` goes on with it")
     lines = read_lines(run / "results.jsonl")
+    check_lines(lines, run / "results.jsonl")
     if not lines or lines[-1]["kind"] != "final":
         raise UserError(f"{run}: not finished; `train --resume {run}` goes on with it")
     return folder
@@ -80,6 +87,8 @@ def sizes_of(arrays: dict[str, np.ndarray], config: Config, run: Path) -> Sizes:
     try:
         N, R, D = arrays["bottlenecks.weight"].shape
         C = arrays["classifiers.bias"].shape[1]
+        if 0 in (N, R, D, C):
+            raise ValueError
     except (KeyError, ValueError, IndexError):
         raise UserError(f"{run}: its checkpoint holds no adapted model") from None
     return Sizes(N, C, R, D, config.attention.heads, config.attention.width)

@@ -15,11 +15,12 @@ from tqdm import tqdm
 
 from ms_biaten.spec import console, guard, health, provenance
 from ms_biaten.spec.bank import Bank
+from ms_biaten.spec.checkpoints import RESTORE
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.guard import NotFiniteError
 from ms_biaten.spec.history import UNTRAINED
 from ms_biaten.spec.metrics import LABEL_FREE, Survey, accuracy
-from ms_biaten.spec.run import RunFolder
+from ms_biaten.spec.run import RunFolder, load_into
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
 from ms_biaten.spec.sources import weights_digest
 from ms_biaten.spec.weights import Arrays
@@ -76,7 +77,8 @@ def run(
     saved = folder.checkpoints.latest(say)
     if saved:
         arrays, position = saved
-        engine.load(arrays)
+        check_progress(folder, position, epochs)
+        load_into(engine, arrays, folder.checkpoint())
         bank.refresh(engine.extract)
         workers.wait()  # nobody writes over what another has still to read
         folder.go_on(position)
@@ -109,7 +111,7 @@ def run(
     if config.run.select != "last" and epochs:
         workers.wait()
         arrays, position = folder.load_checkpoint("best")
-        engine.load(arrays)
+        load_into(engine, arrays, folder.checkpoint("best"))
         bank.refresh(engine.extract)
         survey = None
     if not epochs:
@@ -117,6 +119,17 @@ def run(
         folder.save_checkpoint(arrays, position)
     survey = survey or take_survey(engine, bank, config.run.eval_batch, workers)
     finish(bank, folder, position["epoch"], survey, started, weights_digest(arrays))
+
+
+def check_progress(folder: RunFolder, position: dict[str, Any], epochs: int) -> None:
+    """Results and checkpoint of one run belong together."""
+    if position["epoch"] > epochs:
+        raise UserError(
+            f"{folder.checkpoint()}: written after epoch {position['epoch']}, but config.yaml "
+            f"plans {epochs}; {RESTORE}"
+        )
+    if not folder.lines or folder.lines[0]["kind"] != "start":
+        raise UserError(f"{folder.path / 'results.jsonl'}: has no start line; {RESTORE}")
 
 
 def begin(

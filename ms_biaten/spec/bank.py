@@ -15,10 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from ms_biaten.spec.checks import (
+    by_name,
+    different,
+    each,
+    is_plain_name,
+    is_text,
+    is_whole,
+    or_none,
+)
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
 from ms_biaten.spec.orders import check_order
+from ms_biaten.spec.reading import map_array, read_json
 
 FORMAT, VERSION = "ms_biaten.bank", 1
 VIEWS = ("center", "drawn")
@@ -129,10 +139,7 @@ def load_bank(folder: Path, view: str = "center") -> Bank:
             f"--views {view}, or set profile.view"
         )
     path = folder / f"{view}.npy"
-    try:
-        features = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"{path}: not a readable array ({error}); extract the bank again") from None
+    features = map_array(path, "extract the bank again")
     expected = manifest["views"][view]
     if expected is not None and digest(path) != expected:
         raise UserError(f"{path}: its content is not what the manifest says; extract it again")
@@ -184,7 +191,7 @@ def check_bank(bank: Bank, config: Config, class_count: int, where: str) -> None
     if config.train.batch_size > len(bank):
         raise UserError(
             f"train.batch_size: {config.train.batch_size} is larger than the target set "
-            f"({len(bank)} samples)"
+            f"({len(bank)} samples) of {where}"
         )
     check_labels(bank, where)
     start = 0
@@ -222,35 +229,43 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"no feature bank at {folder} (manifest.json is missing); "
             "set data.bank to the folder of an extracted target, see docs/bank.md"
         )
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not readable as JSON ({error}); extract it again") from None
-    kinds = {"target": str, "domains": list, "classes": list, "samples": list}
+    manifest = read_json(path, "extract it again")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise UserError(f"{path}: not the manifest of a feature bank")
     if manifest.get("version") != VERSION:
         raise UserError(
             f"{path}: bank version {manifest.get('version')}, this release reads {VERSION}"
         )
-    for key, kind in kinds.items():
-        value = manifest.get(key)
-        if not isinstance(value, kind) or (kind is list and not all(type(v) is str for v in value)):
-            raise UserError(f"{path}: '{key}' is missing or not a {kind.__name__} of texts")
+    check_names(manifest, path)
+    if not is_text(manifest.get("target")):
+        raise UserError(f"{path}: 'target' is missing or not a text")
+    for key in ("samples", "skipped"):
+        if not each(is_text)(manifest.setdefault(key, [] if key == "skipped" else None)):
+            raise UserError(f"{path}: '{key}' is missing or not a list of texts")
     views = manifest.get("views")
     if not isinstance(views, dict) or not all(_is_view(*item) for item in views.items()):
         raise UserError(f"{path}: 'views' must give each of center, drawn its SHA-256, or null")
-    for key in ("origin", "models"):
-        if not isinstance(manifest.setdefault(key, {}), dict):
-            raise UserError(f"{path}: '{key}' must be an object")
-    if not all(type(place) is str for place in manifest["models"].values()):
-        raise UserError(f"{path}: 'models' must give each source a folder")
-    labels = manifest.setdefault("labels", None)
-    if labels is not None and not (
-        isinstance(labels, list) and all(type(v) is int for v in labels)
-    ):
+    check_origin(manifest, path)
+    if not or_none(each(is_whole))(manifest.setdefault("labels", None)):
         raise UserError(f"{path}: 'labels' must be null or a list of whole numbers")
     return manifest
+
+
+def check_names(tree: Mapping[str, Any], path: Path) -> None:
+    """Sources and classes of a manifest or a model; a source's name becomes a file's."""
+    for key, test in (("domains", is_plain_name), ("classes", is_text)):
+        names = tree.get(key)
+        if not isinstance(names, list) or not all(map(test, names)) or not different(names):
+            plain = " without '/', since they name files" if key == "domains" else ""
+            raise UserError(f"{path}: '{key}' is missing or not a list of texts, each once{plain}")
+
+
+def check_origin(tree: dict[str, Any], path: Path) -> None:
+    """How the features were made, and where the sources' files were."""
+    if not isinstance(tree.setdefault("origin", {}), dict):
+        raise UserError(f"{path}: 'origin' must be an object")
+    if not by_name(is_text)(tree.setdefault("models", {})):
+        raise UserError(f"{path}: 'models' must give each source a folder")
 
 
 def _is_view(name: Any, checksum: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ms_biaten.spec.checks import is_plain_name
 from ms_biaten.spec.errors import UserError, nearest
 
 
@@ -28,7 +29,7 @@ class Benchmark:
 
     def check_target(self, target: str) -> None:
         if self.open:
-            if not target or "/" in target:
+            if not is_plain_name(target):
                 raise UserError(f"target '{target}': expected a plain name for your images")
         elif target not in self.domains:
             raise UserError(

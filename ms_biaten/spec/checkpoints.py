@@ -7,18 +7,21 @@ whole, and `go_on` makes all of them agree with it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ms_biaten.spec.checks import is_count, is_number
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import link_atomically, remove_unfinished, sync_folder
+from ms_biaten.spec.reading import parse_json
 from ms_biaten.spec.states import DamagedError, read_state, write_state
 from ms_biaten.spec.weights import Arrays, read_metadata
 
 FORMAT = "2"
 READABLE = ("1", FORMAT)  # 1: without a digest
 BEFORE = {"last": "before", "best": "best_before"}
+RESTORE = "restore the file, or run again"
 
 State = tuple[Arrays, dict[str, Any]]
 
@@ -45,10 +48,10 @@ class Checkpoints:
         arrays, metadata = read_state(path)
         if metadata.get("format") not in READABLE:
             raise UserError(f"{path}: checkpoint format {metadata.get('format')} is not known")
-        try:
-            return arrays, json.loads(metadata["position"])
-        except (KeyError, ValueError) as error:
-            raise DamagedError(f"{path}: not a readable checkpoint ({error})") from None
+        position = position_of(metadata)
+        if position is None:
+            raise DamagedError(f"{path}: says no epoch that it was written after; {RESTORE}")
+        return arrays, position
 
     def latest(self, say: Callable[[str], None]) -> State | None:
         """The state to go on from: `last`, or where that is damaged the one before it."""
@@ -88,6 +91,23 @@ class Checkpoints:
 
     def _epoch_of(self, name: str) -> int | None:
         try:
-            return json.loads(read_metadata(self.path(name))["position"])["epoch"]
-        except (UserError, KeyError, ValueError, TypeError):
+            position = position_of(read_metadata(self.path(name)))
+        except UserError:
             return None
+        return position["epoch"] if position else None
+
+
+def position_of(metadata: Mapping[str, str]) -> dict[str, Any] | None:
+    """How far a checkpoint came, and the best epoch before it; None where it does not say so."""
+    try:
+        position = parse_json(metadata.get("position", ""), "position", RESTORE)
+    except UserError:
+        return None
+    if not isinstance(position, dict) or "best" not in position:
+        return None
+    best = position["best"]
+    sound = all(is_count(position.get(key)) for key in ("epoch", "step", "seed"))
+    if best is not None:
+        sound = sound and isinstance(best, dict) and is_count(best.get("epoch"))
+        sound = sound and is_number(best.get("value"))
+    return position if sound else None

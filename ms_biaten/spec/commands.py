@@ -27,7 +27,7 @@ from ms_biaten.spec import (
 )
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.equations import EQUATIONS
-from ms_biaten.spec.errors import RunError, UserError
+from ms_biaten.spec.errors import RunError, UserError, one_line
 from ms_biaten.spec.experiments import command as experiments
 from ms_biaten.spec.files import what_failed
 from ms_biaten.spec.methods import initial_arrays
@@ -60,10 +60,13 @@ def exit_code(program: str, action: Callable[[], object]) -> int:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
     except OSError as error:  # a full disk, a folder that went away
-        print(f"{program}: {what_failed(error)}", file=sys.stderr)
+        print(f"{program}: {one_line(what_failed(error))}", file=sys.stderr)
         return 1
     except RunError as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        print(f"{program}: {one_line(str(error))}", file=sys.stderr)
+        return 1
+    except MemoryError:
+        print(f"{program}: not enough memory for what was asked", file=sys.stderr)
         return 1
     except KeyboardInterrupt as stop:
         print(f"{program}: stopped; the same command goes on from here", file=sys.stderr)

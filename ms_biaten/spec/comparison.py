@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.history import Line, read_lines
-from ms_biaten.spec.loading import flatten, from_tree, read_yaml, to_tree
+from ms_biaten.spec.history import Line, check_lines, read_lines
+from ms_biaten.spec.loading import flatten, from_tree, to_tree
+from ms_biaten.spec.reading import read_yaml
 from ms_biaten.spec.report.story import read_predictions
 from ms_biaten.spec.run import PLACE
 from ms_biaten.spec.weights import read_safetensors
@@ -24,6 +25,7 @@ from ms_biaten.spec.weights import read_safetensors
 # Not numbers of the method: what they say stands in other rows, or changes from run to run.
 ASIDE = ("kind", "seconds", "versions", "provenance", "sha256", "warnings", "rule")
 CHECKPOINTS = ("last", "best")
+DEPTH = 4  # of lists and objects in a line
 
 Pair = tuple[Any, Any]
 
@@ -105,10 +107,8 @@ def lines_of(run: Path) -> dict[tuple[str, float], Line]:
     lines = read_lines(run / "results.jsonl")
     if not lines:
         raise UserError(f"{run}: no run there (no results.jsonl); name the folder of a run")
-    try:
-        return {(line["kind"], line.get("epoch", math.inf)): line for line in lines}
-    except (KeyError, TypeError, AttributeError):
-        raise UserError(f"{run / 'results.jsonl'}: not the results of a run") from None
+    check_lines(lines, run / "results.jsonl")
+    return {(line["kind"], line.get("epoch", math.inf)): line for line in lines}
 
 
 def settings_of(run: Path) -> dict[str, Any]:
@@ -153,7 +153,9 @@ def compare_lines(found: Comparison, ours: Mapping[Any, Line], theirs: Mapping[A
 
 
 def numbers(line: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """All numbers of a line, however deep: beta.0, alpha.1.2, baselines.AVG-ENS."""
+    """All numbers of a line: beta.0, alpha.1.2, baselines.AVG-ENS; nothing of ours is deeper."""
+    if name.count(".") > DEPTH:
+        return
     if isinstance(line, dict):
         for key, value in line.items():
             if name or key not in ASIDE:

@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from ms_biaten.spec import health
 from ms_biaten.spec.config import Config
+from ms_biaten.spec.errors import visible
 
 METHOD_TITLES = {  # in the order of a table
     "avg_ens": "AVG-ENS",
@@ -31,7 +32,9 @@ FURTHER_TERMS = ("intra", "consistency", "diversity")
 
 
 def say(text: str) -> None:
-    tqdm.write(text)  # never tears a progress bar that is on the screen
+    # Names of files and classes are shown, not obeyed by the terminal.
+    shown = "\n".join(map(visible, text.split("\n")))
+    tqdm.write(shown)  # never tears a progress bar that is on the screen
 
 
 def epoch_line(line: dict[str, Any], epochs: int) -> str:
@@ -59,7 +62,7 @@ def final_table(runs: dict[str, list[dict[str, Any]]], domains: tuple[str, ...])
     finals = {METHOD_TITLES[m]: runs[m][-1] for m in METHOD_TITLES if m in runs}
     if "accuracy" in final:
         heads = ["accuracy"]
-        rows = [(name, [value]) for name, value in start["baselines"].items()]
+        rows = [(name, [value]) for name, value in start.get("baselines", {}).items()]
         rows += [(name, [line["accuracy"]]) for name, line in finals.items()]
     else:
         heads = ["entropy", "IM", "SND"]

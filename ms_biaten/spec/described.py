@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ms_biaten.spec.bank import read_manifest
+from ms_biaten.spec.bank import check_names, check_origin, read_manifest
+from ms_biaten.spec.checks import is_count, is_finite
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import seen_from, write_atomically
 from ms_biaten.spec.images import Transform
+from ms_biaten.spec.reading import read_json
 from ms_biaten.spec.sources import find_source, weights_digest
 
 FILE = "model.json"
 FORMAT = "ms_biaten.model"
+WORDED = ("global_pool", "act_layer", "norm_layer")  # options of a backbone that are a word
+LARGEST_SIDE = 4096  # of an image as a backbone sees it
 
 
 @dataclass(frozen=True)
@@ -37,18 +41,15 @@ class Description:
     @classmethod
     def of_run(cls, run: Path) -> Description:
         path = run / FILE
-        try:
-            tree = json.loads(path.read_text(encoding="utf-8"))
-            if tree["format"] != FORMAT:
-                raise UserError(f"{path}: not the description of a model")
-            domains, classes = tuple(tree["domains"]), tuple(tree["classes"])
-            return cls(domains, classes, dict(tree["origin"]), dict(tree["models"]), run)
-        except OSError as error:
-            raise UserError(
-                f"{path}: cannot be read ({error.strerror}); `train --resume {run}` writes it anew"
-            ) from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}: not readable ({error!r}); delete it and resume") from None
+        if not path.is_file():
+            raise UserError(f"{path}: is not there; `train --resume {run}` writes it anew")
+        tree = read_json(path, f"delete it; `train --resume {run}` writes it anew")
+        if not isinstance(tree, dict) or tree.get("format") != FORMAT:
+            raise UserError(f"{path}: not the description of a model")
+        check_names(tree, path)
+        check_origin(tree, path)
+        domains, classes = tuple(tree["domains"]), tuple(tree["classes"])
+        return cls(domains, classes, tree["origin"], tree["models"], run)
 
     def save(self, run: Path) -> None:
         places = {name: seen_from(run, self.base / place) for name, place in self.models.items()}
@@ -73,9 +74,10 @@ class Description:
                 f"({', '.join(missing)} unknown), so there is no backbone to see images with"
             )
         cut, digests = origin["transform"], origin["weights"]
-        sound = isinstance(cut, dict) and all(type(cut.get(k)) is int for k in ("resize", "crop"))
+        sound = isinstance(cut, dict) and all(is_count(cut.get(k)) for k in ("resize", "crop"))
+        sound = sound and 0 < cut["crop"] <= cut["resize"] <= LARGEST_SIDE
         sound = sound and isinstance(digests, dict) and set(digests) >= set(self.domains)
-        sound = sound and isinstance(origin.get("backbone_options", {}), dict)
+        sound = sound and are_shapes(origin.get("backbone_options", {}))
         if not sound or not isinstance(origin["backbone"], str):
             raise UserError(
                 f"{where}: what it says of its backbones is damaged; extract the bank again"
@@ -89,7 +91,10 @@ class Description:
     def new_backbones(self, framework: Any) -> list[Any]:
         """The architecture of every source, its weights not loaded: a checkpoint has them."""
         name, options = self.origin["backbone"], self.origin.get("backbone_options", {})
-        return [framework.make_backbone(name, **options) for _ in self.domains]
+        try:
+            return [framework.make_backbone(name, **options) for _ in self.domains]
+        except UserError as error:
+            raise UserError(f"{self.base}: {error}") from None
 
     def open_backbones(self, framework: Any, models: Path | None = None) -> list[Any]:
         """The sources' backbones from their files, the very ones that made the features."""
@@ -115,3 +120,22 @@ class Description:
                 "<domain>.backbone.safetensors: data.models, or --models"
             )
         return self.base / self.models[domain]
+
+
+def are_shapes(options: Any) -> bool:
+    """Options of a backbone as files may name them: sizes and switches.
+
+    Another text could name a file or an address, and timm has options that load what they name.
+    """
+    if not isinstance(options, dict) or set(options) & {"name", "weights", "download"}:
+        return False
+    worded = {k: v for k, v in options.items() if k in WORDED and isinstance(v, str)}
+    return all(map(str.isidentifier, worded.values())) and all(
+        is_shape(value) for key, value in options.items() if key not in worded
+    )
+
+
+def is_shape(value: Any) -> bool:
+    if isinstance(value, list):
+        return len(value) <= 64 and not any(isinstance(v, list) or not is_shape(v) for v in value)
+    return type(value) is bool or (is_finite(value) and abs(value) <= LARGEST_SIDE)

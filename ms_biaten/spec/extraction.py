@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ms_biaten.spec.bank import Bank, read_manifest, write_manifest
+from ms_biaten.spec.checks import by_name, is_count, is_text
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.files import (
     remove_unfinished,
@@ -24,6 +25,7 @@ from ms_biaten.spec.files import (
     write_at,
     write_atomically,
 )
+from ms_biaten.spec.reading import map_array, read_json
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class Partial(Unwritten):
         else:
             self.done = state["done"]
             self.bad = {int(row): why for row, why in state["bad"].items()}
+            self._check_lengths()
         remove_unfinished(self.folder, "state.json", "manifest.json", *map(_file_of, plan.views))
 
     def put(self, rows: np.ndarray, features: Mapping[str, np.ndarray]) -> None:
@@ -176,25 +179,51 @@ class Partial(Unwritten):
                 self._path(view).unlink(missing_ok=True)
             raise
 
+    def _check_lengths(self) -> None:
+        rows = len(self.plan.samples)
+        left_out = len(self.bad) if self.done == rows else 0  # a kill may fall after `_leave_out`
+        for view in self.plan.views:
+            if len(self._array(view)) not in (rows, rows - left_out):
+                raise UserError(f"{self._path(view)}: cut short; delete {self.folder}")
+
     def _path(self, view: str) -> Path:
         return self.folder / _file_of(view)
 
     def _array(self, view: str) -> np.memmap:
-        return np.lib.format.open_memmap(self._path(view), "r")  # type: ignore[no-untyped-call]
+        path, plan = self._path(view), self.plan
+        array = map_array(path, f"delete {self.folder}")
+        if array.shape[1:] != (len(plan.domains), plan.width) or array.dtype != plan.dtype:
+            raise UserError(
+                f"{path}: {array.dtype} of shape {array.shape} is not what this extraction writes; "
+                f"delete {self.folder}"
+            )
+        return array
 
     def _read_state(self) -> dict[str, Any] | None:
         path = self.folder / "state.json"
         if not path.is_file():
             return None
-        try:
-            state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            saved, wanted = state["plan"], self.plan.identity()
-            changed = [key for key in wanted if saved.get(key) != wanted[key]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}: not readable ({error}); delete {self.folder}") from None
+        state = read_json(path, f"delete {self.folder}")
+        rows = len(self.plan.samples)
+        saved, wanted = _parts_of(state, rows), self.plan.identity()
+        if saved is None:
+            raise UserError(f"{path}: not the state of an extraction; delete {self.folder}")
+        changed = [key for key in wanted if saved.get(key) != wanted[key]]
         if changed:
             raise UserError(
                 f"{self.folder}: holds an unfinished extraction with other {', '.join(changed)}; "
                 "delete it or pass another --output"
             )
         return state
+
+
+def _parts_of(state: Any, rows: int) -> dict[str, Any] | None:
+    """The plan of a state on disk, where the rest of it is sound as well."""
+    if not isinstance(state, dict) or not isinstance(state.get("plan"), dict):
+        return None
+    done: Any = state.get("done")
+    bad: Any = state.get("bad")
+    if not is_count(done) or done > rows or not by_name(is_text)(bad):
+        return None
+    known = {str(row) for row in range(done)}
+    return dict(state["plan"]) if set(bad) <= known else None

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ms_biaten.spec.checks import (
+    Test,
+    by_name,
+    each,
+    is_count,
+    is_finite,
+    is_flag,
+    is_number,
+    is_text,
+    or_none,
+)
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.loading import from_tree, read_yaml
+from ms_biaten.spec.loading import from_tree
 from ms_biaten.spec.metrics import LABEL_FREE
+from ms_biaten.spec.reading import read_json_lines, read_yaml
 
+RESTORE = "restore the file or run again"
 UNTRAINED = ("avg_ens", "bn_only")
 Line = dict[str, Any]
 
@@ -47,13 +59,26 @@ def read_history(path: Path) -> History:
         )
     config = from_tree(read_yaml(path / "config.yaml"), str(path / "config.yaml"))
     lines = read_lines(path / "results.jsonl")
-    for number, line in enumerate(lines, 1):
-        _check(line, number, path / "results.jsonl")
+    check_lines(lines, path / "results.jsonl")
     kinds = {kind: [ln for ln in lines if ln["kind"] == kind] for kind in REQUIRED}
     first, last = kinds["start"], kinds["final"]
     return History(
         path, config, first[0] if first else None, kinds["epoch"], last[-1] if last else None
     )
+
+
+def check_sources(lines: Iterable[Line], count: int, path: Path) -> None:
+    """What a table or a page needs beside measures: weights of all sources, how it was chosen."""
+    for number, line in enumerate(lines, 1):
+        for key in ("rule", "oracle", "beta") if line["kind"] == "final" else ():
+            if key not in line:
+                raise UserError(f"{path}: line {number} has no '{key}'; {RESTORE}")
+        beta, alpha = line.get("beta"), line.get("alpha")
+        square = alpha is None or [len(row) for row in alpha] == [count] * count
+        if not square or (beta is not None and len(beta) != count):
+            raise UserError(
+                f"{path}: line {number} has not the weights of {count} sources; {RESTORE}"
+            )
 
 
 def find_runs(places: Iterable[Path]) -> list[Path]:
@@ -69,12 +94,7 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
 
 def read_lines(path: Path) -> list[Line]:
     """The JSON lines of a file; none where there is no file."""
-    if not path.is_file():
-        return []
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not readable as JSON lines ({error})") from None
+    return read_json_lines(path, RESTORE)
 
 
 REQUIRED: dict[str, tuple[str, ...]] = {  # numbers that each kind of line must have
@@ -84,15 +104,56 @@ REQUIRED: dict[str, tuple[str, ...]] = {  # numbers that each kind of line must 
 }
 
 
+def is_sign(value: Any) -> bool:
+    """A warning of `health`."""
+    return by_name(is_text)(value) and {"about", "text", "try"} <= value.keys()
+
+
+def is_provenance(value: Any) -> bool:
+    """Where the numbers come from, as far as anybody reads it."""
+    if not isinstance(value, dict):
+        return False
+    data, machine = value.get("data", {}), value.get("machine", {})
+    return (
+        isinstance(data, dict)
+        and by_name(is_text)(data.get("heads", {}))
+        and isinstance(machine, dict)
+        and is_count(machine.get("workers", 1))
+    )
+
+
+KNOWN: dict[str, Test] = {  # what the other entries must be, where they are there
+    **dict.fromkeys(("epoch", "selected_epoch", "trained_parameters"), is_count),
+    **dict.fromkeys(("accuracy", "class_accuracy", "seconds"), is_number),
+    **dict.fromkeys(("loss", "ce", "im_loss", "intra", "consistency", "diversity"), is_number),
+    "baselines": by_name(is_number),
+    "versions": by_name(is_text),
+    "beta": each(is_finite),
+    "alpha": each(each(is_finite)),
+    "sha256": by_name(or_none(is_text)),
+    "warnings": each(is_sign),
+    "provenance": is_provenance,
+    "rule": is_text,
+    "oracle": is_flag,
+    "one_hot": or_none(is_flag),
+}
+
+
+def check_lines(lines: Iterable[Any], path: Path) -> None:
+    """Everything that is read of a run's results: their names are known, their kinds right."""
+    for number, line in enumerate(lines, 1):
+        _check(line, number, path)
+
+
 def _check(line: Any, number: int, path: Path) -> None:
     kind = line.get("kind") if isinstance(line, dict) else None
-    if kind not in REQUIRED:
+    if not isinstance(kind, str) or kind not in REQUIRED:
         raise UserError(
-            f"{path}: line {number} is no start, epoch or final line of a run; restore the file "
-            "or run again"
+            f"{path}: line {number} is no start, epoch or final line of a run; {RESTORE}"
         )
     for key in REQUIRED[kind]:
-        if type(line.get(key)) not in (int, float):
-            raise UserError(
-                f"{path}: line {number} has no number '{key}'; restore the file or run again"
-            )
+        if not is_number(line.get(key)):
+            raise UserError(f"{path}: line {number} has no number '{key}'; {RESTORE}")
+    for key in KNOWN.keys() & line.keys():
+        if not KNOWN[key](line[key]):
+            raise UserError(f"{path}: line {number}: '{key}' is damaged; {RESTORE}")

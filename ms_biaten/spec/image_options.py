@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ms_biaten.spec.config import DEVICES, MACHINE, PRECISIONS, Config, Run
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.images import Transform
@@ -21,6 +19,7 @@ from ms_biaten.spec.lists import (
     scan_folder,
 )
 from ms_biaten.spec.orders import class_order, is_order, known_orders
+from ms_biaten.spec.reading import parse_yaml
 
 
 def add_image_options(parser: argparse.ArgumentParser) -> None:
@@ -112,10 +111,7 @@ def set_options(options: argparse.Namespace) -> dict[str, Any]:
             raise UserError(f"--backbone-set {text}: expected KEY=VALUE")
         if key in ELSEWHERE:
             raise UserError(f"--backbone-set {text}: {key} is set by {ELSEWHERE[key]}")
-        try:
-            result[key] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise UserError(f"--backbone-set {text}: the value is not valid YAML") from None
+        result[key] = parse_yaml(value, f"--backbone-set {text}")
     return result
 
 

@@ -11,6 +11,9 @@ from PIL import Image, ImageOps
 
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)  # ImageNet's
 STD = np.array([0.229, 0.224, 0.225], np.float32)
+# By content, whatever the name says. Pillow knows more, some by help of other programs.
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+Image.init()  # registers them
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # told in our words
 
 
@@ -29,7 +32,7 @@ class BadImageError(Exception):
 def read_image(path: Path) -> Image.Image:
     """RGB, upright; what is transparent becomes white."""
     try:
-        with Image.open(path) as file:
+        with Image.open(path, formats=FORMATS) as file:
             # Before it is decoded. Pillow would warn, and warnings are no matter for threads.
             most = Image.MAX_IMAGE_PIXELS
             if most and file.width * file.height > most:
@@ -41,8 +44,10 @@ def read_image(path: Path) -> Image.Image:
                 white = Image.new("RGBA", image.size, "white")
                 image = Image.alpha_composite(white, image)
             return image.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BadImageError(f"{path}: {error}") from None
+    except BadImageError:
+        raise
+    except Exception as error:  # a damaged file raises whatever its bytes happen to mean
+        raise BadImageError(f"{path}: {error or type(error).__name__}") from None
 
 
 def center_pixels(image: Image.Image, transform: Transform) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,9 @@ import numpy as np
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
 from ms_biaten.spec.orders import order_of_folders
+from ms_biaten.spec.reading import read_text
 
+LABEL = re.compile("-?[0-9]{1,9}")  # not what Python takes for digits beside: '²', thousands
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 
@@ -34,10 +37,7 @@ def read_list(path: Path, root: Path, classes: Sequence[str] | None = None) -> I
 
     An image in a folder named like one of the classes must have the label of that class.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a readable list of images ({error})") from None
+    lines = read_text(path, "a list of images").splitlines()
     numbered = {n: _entry(line) for n, line in enumerate(lines, 1) if line.strip()}
     entries = list(numbered.values())
     if not entries:
@@ -50,8 +50,7 @@ def read_list(path: Path, root: Path, classes: Sequence[str] | None = None) -> I
             raise UserError(f"{where}: labels must stand on every line or on none")
         if label is not None and not 0 <= label < (count or label + 1):
             raise UserError(f"{where}: label {label} is outside 0..{(count or 1) - 1}")
-        _check_inside(name, root, where)
-        if not (root / name).is_file():
+        if not is_file(inside(name, root, where)):
             raise UserError(f"{where}: no image at {root / name}; is the root right?")
     if classes is not None:
         _check_folders(path, numbered, classes)
@@ -63,8 +62,7 @@ def read_list(path: Path, root: Path, classes: Sequence[str] | None = None) -> I
 def listed(names: Sequence[str], root: Path, where: str) -> ImageList:
     """Images by their names below a folder; every one must be there."""
     for name in names:
-        _check_inside(name, root, where)
-        if not (root / name).is_file():
+        if not is_file(inside(name, root, where)):
             raise UserError(f"{where}: no image at {root / name}; is the folder right?")
     return ImageList(root, tuple(names))
 
@@ -102,10 +100,7 @@ def scan_classes(root: Path, classes: Sequence[str]) -> ImageList:
 
 def read_classes(path: Path) -> tuple[str, ...]:
     """Class names, one a line, in label order."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a readable list of classes ({error})") from None
+    lines = read_text(path, "a list of classes").splitlines()
     classes = tuple(line.strip() for line in lines if line.strip())
     if len(set(classes)) != len(classes) or len(classes) < 2:
         raise UserError(f"{path}: expected at least two class names, each once")
@@ -131,14 +126,26 @@ def split(images: ImageList, share: float, seed: int) -> tuple[np.ndarray, np.nd
 def _entry(line: str) -> tuple[str, int | None]:
     """A name may hold blanks: only a last word that is a number is a label."""
     name, blank, last = line.strip().rpartition(" ")
-    if blank and last.lstrip("-").isdigit():
+    if blank and LABEL.fullmatch(last):
         return name.strip(), int(last)
     return line.strip(), None
 
 
-def _check_inside(name: str, root: Path, where: str) -> None:
-    if not Path(name).is_absolute() and ".." in Path(name).parts:
-        raise UserError(f"{where}: '{name}' leads out of {root}")
+def inside(name: str, root: Path, where: str) -> Path:
+    """The path of a listed name, which must lie below the root; links on the way are followed."""
+    path = Path(name)
+    below = not path.is_absolute() or path.is_relative_to(root.absolute())
+    if ".." in path.parts or not below:
+        remedy = "name a folder above it as the root" if path.is_absolute() else "mend the name"
+        raise UserError(f"{where}: '{name}' leads out of {root}; {remedy}")
+    return root / path
+
+
+def is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than any file's
+        return False
 
 
 def _check_folders(

@@ -17,9 +17,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import yaml
 
 from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.checks import is_text
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError, nearest
 from ms_biaten.spec.profiles import PROFILES
+from ms_biaten.spec.reading import parse_yaml, read_yaml
 
 Tree = dict[str, Any]
 
@@ -101,7 +103,10 @@ def from_tree(tree: Mapping[str, Any], where: str) -> Config:
     values = _defaults(Config)
     _merge(values, {k: _named(k, v, where) for k, v in tree.items()}, Config, where, "")
     config = _build(Config, values)
-    _check(config)
+    try:
+        _check(config)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
     return config
 
 
@@ -120,21 +125,6 @@ def differences(one: Config, other: Config, ignore: Iterable[str] = ()) -> list[
 
 
 # -- reading ----------------------------------------------------------------------------------
-
-
-def read_yaml(path: Path) -> Tree:
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        line = " ".join(str(error).split())
-        raise UserError(f"{path}: not valid YAML: {line}") from error
-    if tree is None:
-        return {}
-    if not isinstance(tree, dict):
-        raise UserError(f"{path}: expected 'key: value' lines, found a {type(tree).__name__}")
-    return tree
 
 
 def _read_profile(name: str) -> Tree:
@@ -161,10 +151,7 @@ def _assignment(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise UserError(f"--set {text}: expected key=value, for example train.lr=0.01")
-    try:
-        return key.strip(), yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise UserError(f"--set {text}: the value is not valid YAML") from error
+    return key.strip(), parse_yaml(value, f"--set {text}")
 
 
 def _section(value: Any, where: str) -> Tree:
@@ -221,7 +208,7 @@ def _coerce(value: Any, kind: Any, where: str) -> Any:
             if isinstance(value, bool):
                 raise ValueError
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise UserError(f"{where}: expected a number, found {value!r}") from None
         if not math.isfinite(number):
             raise UserError(f"{where}: expected a finite number, found {value!r}")
@@ -258,6 +245,8 @@ NOT_NEGATIVE = {
 }
 END_TO_END = ("shot", "decision", "caida", "date")
 BELOW_ONE = {"loss": ("label_smoothing",), "train": ("momentum",)}
+WIDEST = 2**20
+COUNTED = 2**31  # larger whole numbers are mistakes, and some of them would fill the memory
 
 
 def _require(config: Config, keys: Mapping[str, Iterable[str]], what: str, test: Any) -> None:
@@ -272,6 +261,13 @@ def _check(config: Config) -> None:
     _require(config, POSITIVE, "be above 0", lambda value: value > 0)
     _require(config, NOT_NEGATIVE, "not be negative", lambda value: value >= 0)
     _require(config, BELOW_ONE, "be below 1", lambda value: value < 1)
+    for key, value in flatten(to_tree(config)):
+        if type(value) is int and abs(value) >= COUNTED:
+            raise UserError(f"{key}: must be below {COUNTED}, found {value:.3g}")
+        if type(value) is str and not is_text(value):
+            raise UserError(f"{key}: {value!r} is no text that a file could hold")
+    if config.attention.heads * config.attention.width > WIDEST:
+        raise UserError(f"attention.width: heads times width must be at most {WIDEST}")
     if config.train.batch_size == 1:
         raise UserError("train.batch_size: batch normalisation needs at least 2 samples, found 1")
     if config.train.warmup_epochs >= config.train.epochs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ms_biaten.spec.config import Config
-from ms_biaten.spec.shapes import Sizes, groups, initial_attention, start_of
+from ms_biaten.spec.shapes import Sizes, attention_shapes, groups, initial_attention, start_of
 from ms_biaten.spec.weights import Arrays
 
 NATIVE = {"shot": "equal", "decision": "sigmoid", "caida": "softmax", "date": "importance"}
@@ -53,6 +53,21 @@ def weights_shapes(config: Config, sizes: Sizes) -> dict[str, tuple[int, ...]]:
         "aten_times_prior": {**attention, **prior},
     }
     return shapes[name]
+
+
+def model_shapes(config: Config, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """The whole model of a run: the heads of all sources, and what its method adds."""
+    N, C, R, D = sizes.sources, sizes.classes, sizes.raw, sizes.width
+    norm = ("weight", "bias", "running_mean", "running_var")
+    own = weights_shapes if is_plugged(config) else attention_shapes
+    return {
+        "bottlenecks.weight": (N, R, D),
+        "bottlenecks.bias": (N, 1, D),
+        **{f"bottlenecks.norm.{name}": (N * D,) for name in norm},
+        "classifiers.weight": (N, D, C),
+        "classifiers.bias": (N, C),
+        **own(config, sizes),
+    }
 
 
 def initial_arrays(config: Config, sizes: Sizes) -> Arrays:

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from ms_biaten.spec import console
 from ms_biaten.spec.adapted import Adapted, open_run
+from ms_biaten.spec.cells import as_cell
 from ms_biaten.spec.decoding import decoded, in_batches
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.extracting import check_finite
@@ -96,9 +97,9 @@ def record(
     }
 
 
-def csv_line(cells: list[Any]) -> bytes:
+def csv_line(cells: list[str]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
+    csv.writer(text, lineterminator="\n").writerow(map(as_cell, cells))
     return text.getvalue().encode("utf-8", "surrogateescape")  # file names are any bytes
 
 

@@ -21,14 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from ms_biaten.spec.bank import Bank
-from ms_biaten.spec.checkpoints import Checkpoints
+from ms_biaten.spec.cells import as_cell
+from ms_biaten.spec.checkpoints import RESTORE, Checkpoints
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import UNFINISHED, remove_unfinished, sync_folder, write_atomically
-from ms_biaten.spec.history import read_lines
-from ms_biaten.spec.loading import differences, dump, from_tree, read_yaml
+from ms_biaten.spec.history import check_lines, read_lines
+from ms_biaten.spec.loading import differences, dump, from_tree
 from ms_biaten.spec.locks import Lock
 from ms_biaten.spec.metrics import Survey
+from ms_biaten.spec.reading import read_yaml
 from ms_biaten.spec.weights import Arrays
 from ms_biaten.spec.workers import Workers
 
@@ -102,6 +104,7 @@ class RunFolder:
         """From here on nobody else writes in it; what a killed process left half-done goes."""
         self._hold()
         self.lines = read_lines(self.path / "results.jsonl")
+        check_lines(self.lines, self.path / "results.jsonl")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -183,13 +186,21 @@ class RunFolder:
         writer.writerow(["sample", "class", "confidence", *(f"weight_{d}" for d in bank.domains)])
         for row, sample in enumerate(bank.samples):
             weights = [f"{weight:.6f}" for weight in survey.beta[row]]
-            name = bank.classes[survey.predicted[row]]
-            writer.writerow([sample, name, f"{survey.confidence[row]:.6f}", *weights])
+            name = as_cell(bank.classes[survey.predicted[row]])
+            writer.writerow([as_cell(sample), name, f"{survey.confidence[row]:.6f}", *weights])
         path = self.path / "predictions.csv"
         with write_atomically(path) as file:
             # File names are any bytes.
             file.write(table.getvalue().encode("utf-8", "surrogateescape"))
         return path
+
+
+def load_into(engine: Any, arrays: Arrays, path: Path) -> None:
+    """A checkpoint's arrays into an engine; what does not fit is the file's fault."""
+    try:
+        engine.load(arrays)
+    except UserError as error:
+        raise UserError(f"{path}: {error}; {RESTORE}") from None
 
 
 def check_free(path: Path) -> None:

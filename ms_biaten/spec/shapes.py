@@ -58,6 +58,12 @@ def attention_shapes(config: Config, sizes: Sizes) -> dict[str, tuple[int, ...]]
     return {}
 
 
+def cluster_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """What a checkpoint keeps of the centroids: weighted sums of features, and their weights."""
+    N, C, D = sizes.sources, sizes.classes, sizes.width
+    return {"clusters.sums": (N, C, D), "clusters.mass": (N, C)}
+
+
 def initial_attention(config: Config, sizes: Sizes) -> Arrays:
     """Drawn by NumPy, so that both frameworks start from the same numbers.
 

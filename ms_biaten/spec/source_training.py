@@ -16,14 +16,16 @@ import numpy as np
 from tqdm import tqdm
 
 from ms_biaten.spec import console, guard, states
+from ms_biaten.spec.checks import is_count, is_number
 from ms_biaten.spec.decoding import decoded
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.files import link_atomically
 from ms_biaten.spec.guard import NotFiniteError
 from ms_biaten.spec.images import BadImageError, Transform, center_view, drawn_view, read_image
 from ms_biaten.spec.lists import ImageList, split
+from ms_biaten.spec.reading import parse_json
 from ms_biaten.spec.states import DamagedError
-from ms_biaten.spec.weights import Arrays
+from ms_biaten.spec.weights import Arrays, check_arrays
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "adamw": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
@@ -133,10 +135,9 @@ def pretrain(
     """Epoch by epoch, resumable; the lines of the results, and the best epoch's weights."""
     lines: list[dict[str, Any]] = []
     best: Arrays = {}
-    saved = read_state(state_file, identity)
+    saved = resumed(trainer, state_file, identity)
     if saved:
-        lines, best, arrays = saved
-        trainer.load(arrays)
+        lines, best = saved
         console.say(f"going on after epoch {len(lines)} of {options.epochs}")
     try:
         best = train_epochs(trainer, images, options, state_file, identity, lines, best)
@@ -190,6 +191,22 @@ def before_of(path: Path) -> Path:
     return path.with_suffix(f".before{path.suffix}")
 
 
+def resumed(
+    trainer: Trainer, path: Path, identity: dict[str, Any]
+) -> tuple[list[dict[str, Any]], Arrays] | None:
+    """The trainer as an earlier try left it, with its lines and the best weights so far."""
+    saved = read_state(path, identity)
+    if saved is None:
+        return None
+    lines, best, arrays = saved
+    try:
+        trainer.load(arrays)
+        check_arrays(best, {n: a.shape for n, a in trainer.weights().items()}, "best weights")
+    except UserError as error:
+        raise UserError(f"{path}: {error}; delete it to start anew") from None
+    return lines, best
+
+
 def write_state(
     path: Path,
     identity: dict[str, Any],
@@ -217,11 +234,13 @@ def read_state(
         arrays, metadata = states.read_state(before_of(path))
         link_atomically(before_of(path), path)  # or the damaged one would be the one before
         console.say(f"{damage}; going on from {before_of(path)}")
-    try:
-        same, lines = json.loads(metadata["identity"]) == identity, json.loads(metadata["lines"])
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path}: not the state of a training ({error}); delete it") from None
-    if not same:
+    saved, lines = (
+        parse_json(metadata.get(key, ""), f"{path}: {key} of its training", "delete it")
+        for key in ("identity", "lines")
+    )
+    if not isinstance(lines, list) or not all(map(_is_line, lines)):
+        raise UserError(f"{path}: not the state of a training; delete it")
+    if saved != identity:
         raise UserError(f"{path}: left by a training with other settings; delete it to start anew")
     best = {n.removeprefix("best."): a for n, a in arrays.items() if n.startswith("best.")}
     return lines, best, {n: a for n, a in arrays.items() if not n.startswith("best.")}
@@ -231,3 +250,12 @@ def remove_states(path: Path) -> None:
     """The one before first: a state is there as long as there is any."""
     before_of(path).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
+
+
+def _is_line(line: Any) -> bool:
+    numbers = ("loss", "held_out")
+    return (
+        isinstance(line, dict)
+        and is_count(line.get("epoch"))
+        and all(is_number(line.get(key)) for key in numbers)
+    )

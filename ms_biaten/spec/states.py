@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import link_atomically, write_atomically
-from ms_biaten.spec.weights import Arrays
+from ms_biaten.spec.weights import Arrays, read_safetensors
 
 DIGEST = "sha256"
 
@@ -47,10 +46,8 @@ def write_state(path: Path, before: Path, arrays: Arrays, metadata: dict[str, st
 def read_state(path: Path) -> tuple[Arrays, dict[str, str]]:
     """Its arrays and what is said of them; one without a digest is an older release's."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, TypeError) as error:  # TypeError: NumPy has no bfloat16
+        arrays, metadata = read_safetensors(path)
+    except UserError as error:
         raise DamagedError(f"{path}: not a readable checkpoint ({error})") from None
     expected = metadata.pop(DIGEST, None)
     if expected is not None and expected != digest_of(arrays, metadata):

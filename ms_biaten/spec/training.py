@@ -22,7 +22,7 @@ from ms_biaten.spec.config import Config, MethodName
 from ms_biaten.spec.errors import RunError, UserError
 from ms_biaten.spec.files import what_failed
 from ms_biaten.spec.guard import NotFiniteError
-from ms_biaten.spec.history import read_lines
+from ms_biaten.spec.history import check_lines, check_sources, read_lines
 from ms_biaten.spec.loading import load_config
 from ms_biaten.spec.methods import initial_arrays
 from ms_biaten.spec.placement import DeviceBank
@@ -106,6 +106,7 @@ def train_all(
     for method in controls:
         results = place / "controls" / method / "results.jsonl"
         runs[method] = read_lines(results)
+        check_lines(runs[method], results)
         if not runs[method] or runs[method][-1]["kind"] != "final":
             raise RunError(
                 f"control {method} did not finish; go on with: "
@@ -227,6 +228,7 @@ def train(
     say = (lambda text: None) if quiet else console.say
     if not quiet:
         introduce(config, target.bank, about)
+    check_sources(folder.lines, len(target.bank.domains), folder.path / "results.jsonl")
     if folder.finished():
         say("this run is finished already")
         return folder

@@ -13,12 +13,12 @@ from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.files import write_atomically
 from ms_biaten.spec.orders import first_difference, order_of
+from ms_biaten.spec.reading import named_arrays, read_tensors
 
 Arrays = dict[str, np.ndarray]
 SHOWN = 8  # faults in one message
@@ -66,7 +66,7 @@ def load_heads(
             )
         arrays, metadata = read_safetensors(path)
         arrays.pop("bn.num_batches_tracked", None)  # a counter of PyTorch's; nothing reads it
-        width = width or len(arrays.get("bottleneck.bias", [0]))
+        width = width or max(1, arrays.get("bottleneck.bias", np.zeros(1)).size)
         check_arrays(arrays, source_shapes(raw, width, len(classes)), str(path))
         check_stored_classes(path, metadata, classes, "the bank")
         heads.append({name: array.astype(np.float32) for name, array in arrays.items()})
@@ -75,23 +75,14 @@ def load_heads(
 
 def read_safetensors(path: Path) -> tuple[Arrays, dict[str, str]]:
     """The arrays of a file and what it says of itself."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return arrays, file.metadata() or {}
-    except (OSError, SafetensorError, TypeError) as error:  # TypeError: NumPy has no bfloat16
-        raise UserError(f"{path}: not a readable safetensors file ({error})") from None
+    return read_tensors(path, lambda file: (dict(named_arrays(file)), file.metadata() or {}))
 
 
 def read_metadata(path: Path) -> dict[str, str]:
     """What a safetensors file says of itself; nothing for other files."""
     if path.suffix != ".safetensors":
         return {}
-    try:
-        with safe_open(path, framework="numpy") as file:
-            return file.metadata() or {}
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: not a readable safetensors file ({error})") from None
+    return read_tensors(path, lambda file: file.metadata() or {})
 
 
 def write_safetensors(
@@ -109,7 +100,7 @@ def check_stored_classes(
     """Heads that say their classes must say those of `other`, in its order."""
     try:
         stored = json.loads(metadata.get("classes", "null"))
-    except ValueError:
+    except (ValueError, RecursionError):
         stored = ""
     if stored is None:
         return
@@ -142,13 +133,21 @@ def check_arrays(
     for name in shapes:
         if name in arrays and arrays[name].shape != tuple(shapes[name]):
             wrong.append(f"{name} is {arrays[name].shape}, expected {tuple(shapes[name])}")
-        elif name in arrays and not np.isfinite(arrays[name]).all():
-            wrong.append(f"{name} holds NaN or Inf")
+        elif name in arrays and not is_single(arrays[name]):
+            wrong.append(f"{name} holds NaN or Inf, or no numbers of single precision")
     # A backbone has hundreds of names: a few faults of each kind tell as much as all of them.
     faults = [f for row in zip_longest(missing, unexpected, wrong) for f in row if f]
     if faults:
         more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise UserError(f"{where}: {'; '.join(faults[:SHOWN])}{more}")
+
+
+def is_single(array: np.ndarray) -> bool:
+    """Finite numbers, also once they are float32, as all weights are when they are used."""
+    if array.dtype.kind not in "fiu":
+        return False
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(array.astype(np.float32, copy=False)).all())
 
 
 def copied(arrays: Mapping[str, np.ndarray], into: Arrays | None = None) -> Arrays:

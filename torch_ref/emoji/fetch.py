@@ -7,6 +7,7 @@ import json
 import subprocess
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,6 +15,7 @@ from ms_biaten.spec.errors import UserError
 from torch_ref.emoji.sets import Package
 
 NPM_SECONDS = 600
+MOST_UNPACKED = 1 << 30  # bytes; the largest of the packages has a tenth
 REFETCH = "delete it, and it is downloaded again"
 
 
@@ -77,15 +79,19 @@ def read_json(tarball: Path, name: str) -> Any:
     """A file of the package, read from the archive itself: nothing is unpacked to the disk."""
     try:
         with tarfile.open(tarball, "r:gz") as archive:
+            size = 0
             for member in archive:
                 refuse_escape(tarball, member)
+                size += member.size
+                if size > MOST_UNPACKED:
+                    raise UserError(f"{tarball}: perhaps a decompression bomb; delete it")
             file = archive.extractfile(f"package/{name}")
             if file is None:
                 raise KeyError(name)
             return json.load(file)
     except KeyError:
         raise UserError(f"{tarball}: expected package/{name} in it; {REFETCH}") from None
-    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+    except (tarfile.TarError, OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise UserError(f"{tarball}: cannot read {name} ({error}); {REFETCH}") from None
 
 

@@ -53,7 +53,7 @@ def _source_rows(results: Results, profile: str) -> list[list[str]]:
         single = [value for name, value in base.items() if name.startswith("source ")]
         columns[SINGLE].append([statistics.mean(single)] if single else None)
         columns[BEST_SINGLE].append([max(single)] if single else None)
-        columns[AVERAGE].append([base[AVERAGE]] if base else None)
+        columns[AVERAGE].append([base[AVERAGE]] if AVERAGE in base else None)
     return [[title, *_texts(values)] for title, values in columns.items()]
 
 

@@ -50,6 +50,6 @@ def _measured(results: Results, row: Row, profile: str) -> list[str]:
     done = [run for some in runs if some is not None for run in some]
     if not done:
         return [NONE, NONE, accuracy]
-    speeds = [run["samples_per_second"] for run in done if run["samples_per_second"]]
+    speeds = [run["samples_per_second"] for run in done if run.get("samples_per_second")]
     speed = f"{statistics.median(speeds):,.0f}" if speeds else NONE
     return [f"{done[0]['trained_parameters']:,}", speed, accuracy]

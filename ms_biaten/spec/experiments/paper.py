@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ms_biaten.spec.experiments.layout import NONE
-from ms_biaten.spec.loading import read_yaml
+from ms_biaten.spec.reading import read_yaml
 
 
 @cache

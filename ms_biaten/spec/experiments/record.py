@@ -8,11 +8,23 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ms_biaten.spec.checks import Test, by_name, each, is_count, is_finite, is_text, or_none
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.experiments.grid import Cell
 from ms_biaten.spec.files import sync_folder, write_at
+from ms_biaten.spec.reading import parse_json, read_bytes
 
 Line = dict[str, Any]
+AGAIN = "remove it, its cell runs again"
+KNOWN: dict[str, Test] = {  # what its entries must be, where they are there
+    **dict.fromkeys(("key", "failed", "method", "weights", "profile", "target"), is_text),
+    **dict.fromkeys(("seed", "trained_parameters", "selected_epoch"), is_count),
+    **dict.fromkeys(("accuracy", "seconds", "class_accuracy"), is_finite),
+    "samples_per_second": or_none(is_finite),
+    "baselines": by_name(is_finite),
+    "accuracies": each(is_finite),
+    "overrides": lambda value: isinstance(value, dict),
+}
 NEEDED = ("accuracy", "baselines", "accuracies", "trained_parameters", "seconds")
 
 
@@ -26,10 +38,7 @@ class Record:
             self._read()
 
     def _read(self) -> None:
-        try:
-            content = self.path.read_bytes()
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be read ({error.strerror})") from None
+        content = read_bytes(self.path, "a record of experiments")
         self._whole = content.rfind(b"\n") + 1  # a line and its end are written at once
         self.torn = self._whole < len(content)
         for number, text in enumerate(content[: self._whole].splitlines(), 1):
@@ -64,18 +73,18 @@ def by_settings(cells: Iterable[Cell], lines: Iterable[Line]) -> dict[Cell, Line
 
 def _settings(line: Line) -> tuple[Any, ...]:
     overrides = json.dumps(line.get("overrides", {}), sort_keys=True)
-    names = (line["method"], line.get("weights", "native"), overrides)
-    return (*names, line["profile"], line["target"], line["seed"])
+    names = (line.get("method"), line.get("weights", "native"), overrides)
+    return (*names, line.get("profile"), line.get("target"), line.get("seed"))
 
 
 def _parse(text: bytes, where: str) -> Line:
-    try:
-        line = json.loads(text)
-    except ValueError:
-        raise UserError(f"{where} is not JSON; remove it, its cell runs again") from None
+    line = parse_json(text, where, AGAIN)
     if not isinstance(line, dict):
-        raise UserError(f"{where} is not a JSON object; remove it, its cell runs again")
+        raise UserError(f"{where} is not a JSON object; {AGAIN}")
     missing = [name for name in NEEDED if name not in line]
     if "key" in line and "failed" not in line and missing:
-        raise UserError(f"{where} has no '{missing[0]}'; remove it, its cell runs again")
+        raise UserError(f"{where} has no '{missing[0]}'; {AGAIN}")
+    for key in KNOWN.keys() & line.keys():
+        if not KNOWN[key](line[key]):
+            raise UserError(f"{where}: '{key}' is damaged; {AGAIN}")
     return line

@@ -17,6 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from ms_biaten.spec.errors import visible
+
 INK = "#1d2733"  # in the page it becomes the colour of the text around it, light or dark
 WIDTH = 7.2  # inches, of every figure
 
@@ -77,7 +79,7 @@ def new_figure(height: float, columns: int = 1, **options: Any) -> tuple[Figure,
 
 def short(name: str, limit: int = 18) -> str:
     """A name that fits beside an axis, on one line."""
-    name = " ".join(name.split())
+    name = visible(" ".join(name.split()))
     return name if len(name) <= limit else name[: limit - 1] + "…"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from ms_biaten.spec.errors import visible
+
 VOID = ("meta", "link", "img", "wbr")
 
 
@@ -16,7 +18,7 @@ class Markup(str):
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     """One element; `class_` is the attribute class, an attribute that is None is left out."""
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value), quote=True)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -26,7 +28,14 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def join(*children: object) -> Markup:
-    return Markup("".join(c if isinstance(c, Markup) else escape(str(c)) for c in children))
+    return Markup("".join(c if isinstance(c, Markup) else text(c) for c in children))
+
+
+def text(value: object) -> str:
+    """Escaped; halves of characters and what hides or turns text around become visible."""
+    plain = str(value)
+    lines = plain.split("\n")
+    return escape("\n".join(map(visible, lines)), quote=True)
 
 
 def table(heads: list[object], rows: list[list[object]], numeric: int, class_: str = "") -> Markup:

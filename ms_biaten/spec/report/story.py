@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,9 +11,12 @@ import numpy as np
 
 from ms_biaten.spec.bank import Bank
 from ms_biaten.spec.benchmarks import benchmark
+from ms_biaten.spec.cells import from_cell
+from ms_biaten.spec.checks import is_text
 from ms_biaten.spec.console import METHOD_TITLES
 from ms_biaten.spec.errors import UserError
-from ms_biaten.spec.history import History, read_history
+from ms_biaten.spec.history import History, Line, check_sources, read_history
+from ms_biaten.spec.reading import read_bytes, read_json
 from ms_biaten.spec.target import open_names
 
 
@@ -62,12 +65,14 @@ def read_story(path: Path, program: str) -> Story:
             notes.append(f"The control {place.parent.name} is not finished: {control.reached}.")
 
     bank = _bank_of(history, predictions, notes)
+    domains = _domains_of(history, bank, predictions)
+    check_sources(_lines_of(history), len(domains), path / "results.jsonl")
     classes = bank.classes if bank else tuple(sorted(set(predictions.names if predictions else ())))
     index = {name: c for c, name in enumerate(classes)}
     return Story(
         history,
         {name: controls[name] for name in METHOD_TITLES if name in controls},
-        _domains_of(history, bank, predictions),
+        domains,
         classes,
         predictions,
         np.array([index[name] for name in predictions.names]) if predictions else None,
@@ -80,11 +85,10 @@ def warnings_of(history: History) -> list[str]:
     """What the guard found: why the run stopped, and the signs that stand at its end."""
     notes, stopped = [], history.path / "stopped.json"
     if stopped.is_file():
-        try:
-            found = json.loads(stopped.read_text(encoding="utf-8"))
-            notes.append(f"This run stopped: {found['what']}. What to try: {found['try']}.")
-        except (OSError, ValueError, KeyError, TypeError):
-            notes.append(f"This run stopped, but {stopped} cannot be read.")
+        found = read_json(stopped, "delete it")
+        if not isinstance(found, dict) or not all(is_text(found.get(k)) for k in ("what", "try")):
+            raise UserError(f"{stopped}: does not say why the run stopped; delete it")
+        notes.append(f"This run stopped: {found['what']}. What to try: {found['try']}.")
     signs = (history.last or {}).get("warnings", [])
     return notes + [f"Warning: {sign['text']}. What to try: {sign['try']}." for sign in signs]
 
@@ -93,20 +97,20 @@ def read_predictions(path: Path) -> Predictions | None:
     if not path.is_file():
         return None
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            heads, *rows = csv.reader(file)
+        text = read_bytes(path, "a table").decode("utf-8", "surrogateescape")
+        heads, *rows = csv.reader(io.StringIO(text, newline=""))
         if heads[:3] != ["sample", "class", "confidence"] or len(heads) < 4 or not rows:
             raise ValueError("other columns, or no row")
         numbers = np.array([row[2:] for row in rows], float)
         if numbers.shape[1] != len(heads) - 2 or not np.isfinite(numbers).all():
             raise ValueError("a row of another length, or a number that is not finite")
-    except (OSError, ValueError, csv.Error) as error:
+    except (ValueError, IndexError, csv.Error) as error:
         raise UserError(
             f"{path}: expected the table of sample, class, confidence and weights that a run "
             f"writes ({error}); restore it, or delete it to leave it out"
         ) from None
     domains = tuple(head.removeprefix("weight_") for head in heads[3:])
-    samples, names = (tuple(row[column] for row in rows) for column in (0, 1))
+    samples, names = (tuple(from_cell(row[column]) for row in rows) for column in (0, 1))
     return Predictions(samples, names, numbers[:, 0], domains, numbers[:, 1:])
 
 
@@ -130,6 +134,12 @@ def _bank_of(history: History, predictions: Predictions | None, notes: list[str]
         )
         return None
     return bank
+
+
+def _lines_of(history: History) -> list[Line]:
+    ends = ([line] if line else [] for line in (history.start, history.final))
+    start, final = ends
+    return [*start, *history.epochs, *final]
 
 
 def _domains_of(

@@ -14,6 +14,8 @@ from ms_biaten.spec.config import Config
 from ms_biaten.spec.errors import UserError
 from ms_biaten.spec.history import read_lines
 
+MOST = 100  # values of a setting: a larger map cannot be read
+
 
 @dataclass(frozen=True)
 class SweepMap:
@@ -34,6 +36,8 @@ def sweep_map(lines: Iterable[Mapping[str, Any]]) -> SweepMap:
         key = (float(line["lambda_intra"]), float(line["gamma"]))
         cells.setdefault(key, []).append(math.nan if value is None else float(value))
     lambdas, gammas = (sorted({key[axis] for key in cells}) for axis in (0, 1))
+    if max(len(lambdas), len(gammas)) > MOST or not all(map(math.isfinite, lambdas + gammas)):
+        raise ValueError(f"more than {MOST} values of a setting, or one that is not finite")
     accuracy = np.full((len(lambdas), len(gammas)), np.nan)
     failed = np.zeros(accuracy.shape, bool)
     for (lam, gamma), values in cells.items():
@@ -64,7 +68,7 @@ def read_sweep(path: Path, config: Config) -> SweepMap:
     try:
         cells = [cell for line in read_lines(path) if (cell := cell_of(line, config)) is not None]
         found = sweep_map(cells)
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise UserError(
             f"{path}: expected JSON lines with lambda_intra, gamma and accuracy ({error!r})"
         ) from None
