@@ -170,14 +170,14 @@ class Partial(Unwritten):
         plan = self.plan
         shape = (len(plan.samples), len(plan.domains), plan.width)
         open_memmap: Any = np.lib.format.open_memmap  # NumPy leaves it without types
-        try:
-            for view in plan.views:
-                open_memmap(self._path(view), "w+", np.dtype(plan.dtype), shape)
-                reserve(self._path(view))
-        except OSError:
-            for view in plan.views:
-                self._path(view).unlink(missing_ok=True)
-            raise
+        for path in map(self._path, plan.views):
+            try:
+                open_memmap(path, "w+", np.dtype(plan.dtype), shape)
+                reserve(path)
+            except OSError as error:
+                for made in map(self._path, plan.views):
+                    made.unlink(missing_ok=True)
+                raise OSError(error.errno, error.strerror, str(path)) from None
 
     def _check_lengths(self) -> None:
         rows = len(self.plan.samples)

@@ -81,7 +81,7 @@ def reserve(path: Path) -> None:
         except (AttributeError, OSError) as error:
             unable = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
             if isinstance(error, OSError) and error.errno not in unable:
-                raise OSError(error.errno, error.strerror, str(path)) from None
+                raise
             for start in range(0, size, BLOCK):
                 os.pwrite(file.fileno(), os.pread(file.fileno(), BLOCK, start), start)
             os.fsync(file.fileno())
