@@ -21,6 +21,8 @@ from ms_biaten.spec.shapes import Sizes
 
 @dataclass(frozen=True)
 class Adapted:
+    """A run's weights in an engine, ready to predict."""
+
     config: Config
     described: Description
     engine: Any  # of one framework

@@ -22,6 +22,8 @@ FORMAT = "ms_biaten.model"
 
 @dataclass(frozen=True)
 class Description:
+    """Names of sources and classes, and how a bank's features were made."""
+
     domains: tuple[str, ...]
     classes: tuple[str, ...]
     origin: dict[str, Any]  # of the bank: empty where no backbone made its features
