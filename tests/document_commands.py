@@ -1,6 +1,6 @@
 """Which test runs which command of the documents: three tables, and a command is in one of them.
 
-RUN         run by tests/test_documents.py, for real, with what the table adds to make it small
+RUN         run by tests/test_document_runs.py, for real, with what the table adds to make it small
 ELSEWHERE   run by another test, which the table names, with a text that this test must contain
 NOT_RUN     what this machine cannot run, and why; its syntax is checked all the same
 
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 TINY = "--set attention.width=8 --set run.mode=pynative"
 QUICK = f"--set train.epochs=1 {TINY}"
+FEW_STEPS = f"{QUICK} --set train.batch_size=64"
+SHORT = f"{FEW_STEPS} --no-report"
 IMAGES = "--workers 0 --mode pynative"
 LAYERS = "--backbone-set layers=[1,1,1,1] --backbone-set channels=[8,16,24,32]"
 THIN = f"{LAYERS} --resize 40 --crop 32 {IMAGES}"
@@ -38,7 +40,7 @@ class Reduced:
 
 AS_IT_IS = Reduced()
 SMALL_BANK = "--set data.bank=banks/twemoji --set model.raw_width=0 --set model.width=0"
-HALF = "--set train.batch_size=8"
+HALF = "--set train.batch_size=18"
 
 # Stories: the commands of one follow each other in one folder (tests/document_place.py).
 RUN: dict[str, dict[str, Reduced]] = {
@@ -51,7 +53,6 @@ RUN: dict[str, dict[str, Reduced]] = {
         f"ms-biaten predict {OWN} new_pictures one.jpg": Reduced(f"{IMAGES} --output more"),
         f"ms-biaten export {OWN} --output served": AS_IT_IS,
         "python served/predict.py new_pictures/*.jpg": AS_IT_IS,
-        f"python -m torch_ref export {OWN} --output served_onnx": AS_IT_IS,
     },
     "ascend": {  # what can be tried without one: the same words on a CPU
         "ms-biaten convert resnet50.safetensors resnet50.ckpt --backbone resnet50": Reduced(LAYERS),
@@ -65,13 +66,15 @@ RUN: dict[str, dict[str, Reduced]] = {
             f"{THIN} {ON_CPU} --output there/bank", {"=sources": "=there"}
         ),
         "ms-biaten train --config own --target mine --set data.bank=banks/mine --device Ascend": (
-            Reduced(f"{QUICK} {ON_CPU}")
+            Reduced(f"{QUICK} {ON_CPU} --no-report")
         ),
         f"ms-biaten train --config own --target mine {LIVE} --set data.bank=banks/mine "
-        "--set data.images=pictures --device Ascend": Reduced(f"{QUICK} {HALF} {ON_CPU}"),
+        "--set data.images=pictures --device Ascend": Reduced(
+            f"{QUICK} {HALF} {ON_CPU} --no-report"
+        ),
         **{
             "ms-biaten train --config own --target mine --set data.bank=banks/mine "
-            f"--device Ascend --seed {seed}": Reduced(f"{QUICK} {ON_CPU}")
+            f"--device Ascend --seed {seed}": Reduced(f"{QUICK} {ON_CPU} --no-report")
             for seed in (0, 1)
         },
         f"ms-biaten predict {OWN} pictures/*.jpg --device Ascend --precision fp16": Reduced(
@@ -85,7 +88,7 @@ RUN: dict[str, dict[str, Reduced]] = {
     "debug": {
         "ms-biaten train --config debug --target dusk --method aten --seed 3": Reduced(QUICK),
         "ms-biaten train --config debug --profile official --set train.lr=0.01 "
-        "--set attention.temperature=0.1": Reduced(QUICK),
+        "--set attention.temperature=0.1": Reduced(SHORT),
         "ms-biaten train --resume runs/debug/dusk/aten-paper-seed3": AS_IT_IS,
         "ms-biaten report runs/debug/dusk/aten-paper-seed3": AS_IT_IS,
         "ms-biaten select runs/debug": AS_IT_IS,
@@ -94,31 +97,29 @@ RUN: dict[str, dict[str, Reduced]] = {
         "python -m torch_ref experiment fig7 --config debug --targets night": Reduced(QUICK),
     },
     "emoji": {
-        "make train": Reduced(QUICK),
-        "ms-biaten train": Reduced(f"{QUICK} --no-report"),
-        "python -m torch_ref train": Reduced(f"{QUICK} --no-report"),
-        "ms-biaten train --method decision": Reduced(f"{QUICK} --no-report"),
-        "ms-biaten train --method decision --set method.weights=aten": Reduced(
-            f"{QUICK} --no-report"
-        ),
+        "make train": Reduced(SHORT),
+        "ms-biaten train": Reduced(SHORT),
+        "python -m torch_ref train": Reduced(SHORT),
+        "ms-biaten train --method decision": Reduced(SHORT),
+        "ms-biaten train --method decision --set method.weights=aten": Reduced(SHORT),
         "ms-biaten report runs/emoji/twemoji/bi_aten-paper-seed0": AS_IT_IS,
         "ms-biaten report runs/emoji/twemoji/bi_aten-paper-seed0 --images data/emoji "
         "--output page.html": AS_IT_IS,
         "ms-biaten select runs/emoji/twemoji": AS_IT_IS,
         "ms-biaten experiment controls --config emoji --targets twemoji --seeds 3": Reduced(
-            f"{QUICK} --seeds 1"
+            f"{FEW_STEPS} --seeds 1"
         ),
         "ms-biaten experiment controls --config emoji --seeds 5": Reduced(
-            f"{QUICK} --seeds 1 --targets twemoji"
+            f"{FEW_STEPS} --seeds 1 --targets twemoji"
         ),
         "ms-biaten experiment table3 --config emoji --seeds 3": Reduced(
-            f"{QUICK} --seeds 1 --targets twemoji"
+            f"{FEW_STEPS} --seeds 1 --targets twemoji"
         ),
         f"ms-biaten extract {VENDORS} --backbone tf_efficientnet_lite0 --resize 128 --crop 112 "
         "--images data/emoji --list data/emoji/lists/twemoji_target.txt --classes "
         "data/emoji/lists/classes.txt --target twemoji --views center drawn --dtype float16 "
         "--output banks/twemoji": Reduced(f"{THIN} --backbone resnet50"),
-        f"ms-biaten train {LIVE} {EMOJI}": Reduced(f"{QUICK} {HALF} {SMALL_BANK} --no-report"),
+        f"ms-biaten train {LIVE} {EMOJI}": Reduced(f"{SHORT} {HALF} {SMALL_BANK}"),
     },
     "records": {  # nothing is left to run: the committed record has every cell of this target
         f"python -m torch_ref experiment controls --config emoji --seeds 5 --jobs 2 {RECORD}": (
@@ -139,13 +140,13 @@ RUN: dict[str, dict[str, Reduced]] = {
         "ms-biaten lists --benchmark office_home --images OfficeHome --output lists "
         "--order lists": Reduced("--output lists_home"),
         "ms-biaten train --config configs/office_caltech.yaml --target dslr "
-        "--set data.bank=banks/{target} --set data.sources=heads": Reduced(QUICK),
-        "ms-biaten train --config office_caltech --target dslr --controls": Reduced(QUICK),
+        "--set data.bank=banks/{target} --set data.sources=heads": Reduced(SHORT),
+        "ms-biaten train --config office_caltech --target dslr --controls": Reduced(SHORT),
         "ms-biaten experiment table3 --config office_caltech --output table3.md "
-        "--latex table3.tex": Reduced(f"{QUICK} --seeds 1 --targets dslr"),
+        "--latex table3.tex": Reduced(f"{FEW_STEPS} --seeds 1 --targets dslr"),
         "python -m torch_ref experiment table3 --config office_caltech --seeds 3 --jobs 2 "
         "--record benchmarks/results/office_caltech.jsonl": Reduced(
-            f"{QUICK} --seeds 1 --targets dslr --jobs 1"
+            f"{FEW_STEPS} --seeds 1 --targets dslr --jobs 1"
         ),
         "ms-biaten build --benchmark office_home --images OfficeHome --backbone resnet50 "
         "--weights resnet50.safetensors --output data/office_home": Reduced(
@@ -166,8 +167,21 @@ RUN: dict[str, dict[str, Reduced]] = {
     "measured": {"python -m benchmarks.cost_model": AS_IT_IS},
 }
 
+# Page -> how many examples in Python it has; tests/test_document_runs.py runs them.
+EXAMPLES = {
+    "docs/api.md": 6,
+    "docs/ascend.md": 2,
+    "docs/backbones.md": 1,
+    "docs/bank.md": 2,
+    "docs/serving.md": 1,
+}
+
 # Command -> the test that runs it, and a text that this test contains.
 ELSEWHERE = {
+    f"python -m torch_ref export {OWN} --output served_onnx": (
+        "tests/test_export.py::test_the_folder_serves_by_itself",
+        'MAINS[framework](["export", run, "--output", str(out)]) == 0',
+    ),
     "python -m torch_ref.emoji --root data/emoji": (
         "tests/test_emoji.py::test_the_command_makes_images_and_lists",
         "main(arguments) == 0",
