@@ -40,7 +40,7 @@ class Reduced:
 
 AS_IT_IS = Reduced()
 SMALL_BANK = "--set data.bank=banks/twemoji --set model.raw_width=0 --set model.width=0"
-HALF = "--set train.batch_size=18"
+FEW = "--set train.batch_size=8"
 
 # Stories: the commands of one follow each other in one folder (tests/document_place.py).
 RUN: dict[str, dict[str, Reduced]] = {
@@ -70,7 +70,7 @@ RUN: dict[str, dict[str, Reduced]] = {
         ),
         f"ms-biaten train --config own --target mine {LIVE} --set data.bank=banks/mine "
         "--set data.images=pictures --device Ascend": Reduced(
-            f"{QUICK} {HALF} {ON_CPU} --no-report"
+            f"{QUICK} {FEW} {ON_CPU} --no-report"
         ),
         **{
             "ms-biaten train --config own --target mine --set data.bank=banks/mine "
@@ -119,7 +119,7 @@ RUN: dict[str, dict[str, Reduced]] = {
         "--images data/emoji --list data/emoji/lists/twemoji_target.txt --classes "
         "data/emoji/lists/classes.txt --target twemoji --views center drawn --dtype float16 "
         "--output banks/twemoji": Reduced(f"{THIN} --backbone resnet50"),
-        f"ms-biaten train {LIVE} {EMOJI}": Reduced(f"{SHORT} {HALF} {SMALL_BANK}"),
+        f"ms-biaten train {LIVE} {EMOJI}": Reduced(f"{SHORT} {FEW} {SMALL_BANK}"),
     },
     "records": {  # nothing is left to run: the committed record has every cell of this target
         f"python -m torch_ref experiment controls --config emoji --seeds 5 --jobs 2 {RECORD}": (

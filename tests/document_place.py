@@ -39,7 +39,7 @@ def make_place(place):
 
 def own_pictures(place):
     for style, name in (("ink", "photo"), ("chalk", "sketch"), ("clay", "drawn")):
-        draw_class(place / name, style, count=12)
+        draw_class(place / name, style, count=6)
     (place / "classes.txt").write_text("\n".join(CLASSES))
     for name in ("pictures", "new_pictures"):  # without labels: plain files in one folder
         (place / name).mkdir()
@@ -89,7 +89,7 @@ def emoji_pictures(root):
     manifest, rng = read_manifest(SHIPPED), np.random.default_rng(0)
     for sample in manifest["samples"]:
         dot(root / sample, rng)
-    some = [row for row in range(len(manifest["samples"])) if row % 6 == 0]
+    some = [row for row in range(len(manifest["samples"])) if row % 12 == 0]
     lines = [f"{manifest['samples'][row]} {manifest['labels'][row]}" for row in some]
     (root / "lists").mkdir()
     (root / "lists/twemoji_target.txt").write_text("\n".join(lines))

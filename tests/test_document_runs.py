@@ -73,12 +73,25 @@ def run(command):
         in_shell([command])
 
 
-@pytest.mark.parametrize("story", [name for name in RUN if name not in ("workers", "ascend")])
-def test_the_commands_run(story, place, monkeypatch, capsys):
+def tell(story):
     """One after the other: a run is trained before it is reported."""
-    monkeypatch.chdir(place)
     for command, how in RUN[story].items():
         run(reduced(command, how))
+
+
+@pytest.fixture(scope="module")
+def own(place):
+    """The folder after `own`, whose run others go on with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        tell("own")
+    return place
+
+
+@pytest.mark.parametrize("story", ["debug", "emoji", "records", "office", "measured"])
+def test_the_commands_run(story, place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    tell(story)
     said = capsys.readouterr().out
     if story == "debug":  # the README shows what `params` prints
         (shown,) = (
@@ -91,11 +104,20 @@ def test_the_commands_run(story, place, monkeypatch, capsys):
             assert (place / file).read_bytes() == (ROOT / file).read_bytes()
 
 
-def test_the_commands_for_ascend_run_on_a_cpu(place, monkeypatch):
-    """After `own`, whose run they go on with."""
-    monkeypatch.chdir(place)
-    for command, how in RUN["ascend"].items():
-        run(reduced(command, how))
+def test_own_images_become_a_served_model(own):
+    images = len(list((own / "new_pictures").iterdir()))
+    assert len((own / "predictions.csv").read_text().splitlines()) == images + 1
+    assert (own / "served/model.mindir").is_file()
+
+
+def test_the_commands_for_ascend_run_on_a_cpu(own, monkeypatch):
+    monkeypatch.chdir(own)
+    tell("ascend")
+
+
+def test_every_story_is_told():
+    told = {"own", "ascend", "debug", "emoji", "records", "office", "measured", "workers"}
+    assert set(RUN) == told
 
 
 @pytest.mark.skipif(not (Path(sys.prefix) / "bin/activate").is_file(), reason="not in a venv")
@@ -143,9 +165,8 @@ def test_the_examples_of_banks(folder):
 
     small = "test_resnet"  # timm's smallest; a Swin-B is 350 MB
     backbone = make_backbone(small)
-    save_source(
-        "domainnet_src", "clipart", small, backbone, initial_heads(backbone.num_features, 8, 3, 0)
-    )
+    heads = initial_heads(backbone.num_features, 8, 3, 0)
+    save_source("domainnet_src", "clipart", small, backbone, heads)
     executed(imported.replace("swin_base_patch4_window7_224", small), {}, "docs/bank.md")
     assert (folder / "sources/clipart.backbone.safetensors").is_file()
 
@@ -153,7 +174,8 @@ def test_the_examples_of_banks(folder):
 def test_the_example_of_backbones(folder):
     (text,) = examples_of("docs/backbones.md")
     (folder / "sources").mkdir()
-    save_backbone("sources/amazon.backbone.safetensors", "resnet50", make_backbone("resnet50"))
+    file = folder / "sources/amazon.backbone.safetensors"
+    save_backbone(file, "resnet50", make_backbone("resnet50"))
     images = ms.Tensor(np.zeros((1, 3, 64, 64), np.float32))
     names = executed(text, {"images": images}, "docs/backbones.md")
     assert names["features"].shape == (1, names["width_of"](names["backbone"]))
@@ -162,9 +184,9 @@ def test_the_example_of_backbones(folder):
 IMAGES = "import numpy as np\nimages = np.zeros((2, 32, 32, 3), np.uint8)\n"
 
 
-def test_the_examples_of_serving(place, monkeypatch):
-    """After `own`, which exports; each in a process of its own, as a service would."""
-    monkeypatch.chdir(place)
+def test_the_examples_of_serving(own, monkeypatch):
+    """Each in a process of its own, as a service would."""
+    monkeypatch.chdir(own)
     (plain,) = examples_of("docs/serving.md")
     graph, lite = examples_of("docs/ascend.md")
     shown = "\nprint(probabilities.shape)\n"
