@@ -24,6 +24,7 @@ _prepared = []  # MindSpore takes its device once in the life of a process
 
 def prepare(config):
     """Called before any tensor is made: MindSpore fixes its device with the first kernel."""
+    check_cache()
     device = config.run.device
     if device in _prepared:
         return
@@ -38,6 +39,15 @@ def prepare(config):
         ms.runtime.launch_blocking()  # small kernels: queueing them costs more than running them
     ranks.start()
     _prepared.append(device)
+
+
+def check_cache():
+    """A graph from MindSpore 2.10's cache trains to NaN, and nothing says why."""
+    if os.environ.get("MS_COMPILER_CACHE_ENABLE", "0") not in ("", "0"):
+        raise UserError(
+            "MS_COMPILER_CACHE_ENABLE is set, and runs from MindSpore's cache of compiled graphs "
+            "end in NaN; unset it"
+        )
 
 
 class Graph(nn.Cell):

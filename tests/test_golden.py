@@ -5,10 +5,10 @@ python -m tests.test_golden      writes tests/golden/ anew, for a look at the di
 
 import pytest
 
+from benchmarks.recorded import recorded_tables
 from ms_biaten.spec.experiments.catalogue import EXPERIMENTS
 from ms_biaten.spec.experiments.layout import latex_text, markdown_text
 from tests.conftest import ROOT
-from tests.recorded import recorded_tables
 
 GOLDEN = ROOT / "tests/golden"
 TWO = {"benchmark_name": "office_caltech", "targets": ["amazon", "dslr"], "profiles": ["paper"]}

@@ -17,13 +17,9 @@ from ms_biaten.spec import extracting, source_training
 from ms_biaten.spec.bank import load_bank
 from ms_biaten.spec.config import Config, Run
 from ms_biaten.spec.images import Transform, center_view, read_image
-from tests.conftest import ROOT, results
+from tests.conftest import results
 from tests.pictures import CLASSES, draw_class
-from tests.thin_runs import MODEL as THIN_MODEL
-from tests.thin_runs import OPS, THIN
-from torch_ref.backbones import make_backbone
 from torch_ref.cli import main as torch_main
-from torch_ref.importers import save_backbone
 
 SWIN = "swin_tiny_patch4_window7_224"
 TINY = {"embed_dim": 24, "depths": [1, 1, 1, 1], "num_heads": [1, 2, 2, 2], "window_size": 2}
@@ -309,34 +305,6 @@ def test_a_source_that_came_from_elsewhere_is_not_written_over(at, tmp_path, cap
     assert pretrain(at, "ink", "--output", str(tmp_path)) == 2
     assert "trained already" in capsys.readouterr().err
     assert (tmp_path / "ink.backbone.safetensors").read_bytes() == b"mine"
-
-
-def test_the_page_works_as_it_is_written(tmp_path, monkeypatch):
-    """Every command of docs/own-data.md, with a small model."""
-    monkeypatch.chdir(tmp_path)
-    for style, name in (("ink", "photo"), ("chalk", "sketch"), ("clay", "pictures")):
-        draw_class(tmp_path / name, style, count=12 if name == "pictures" else 24)
-    (tmp_path / "classes.txt").write_text("\n".join(CLASSES))
-    save_backbone(tmp_path / "resnet50.safetensors", "resnet50", make_backbone("resnet50", **THIN))
-    text = (ROOT / "docs/own-data.md").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("python ")]
-    assert [line.split()[1] for line in lines] == [
-        "ms_biaten/pretrain.py",
-        "ms_biaten/pretrain.py",
-        "ms_biaten/extract.py",
-        "ms_biaten/train.py",
-    ]
-    for line in lines:
-        script, *arguments = line.split()[1:]
-        command = script.removeprefix("ms_biaten/").removesuffix(".py")
-        quick = ["--set", "train.epochs=1", "--set", "attention.width=8"]
-        quick += ["--set", "run.mode=pynative"]
-        if command != "train":
-            quick = [*THIN_MODEL[2:], *OPS, "--workers", "0"]
-            quick += ["--epochs", "1"] if command == "pretrain" else []
-        assert ms_main([command, *arguments, *quick]) == 0
-    (predictions,) = tmp_path.glob("runs/own/mine/*/predictions.csv")
-    assert len(predictions.read_text().splitlines()) == 37
 
 
 def test_one_source_is_refused(at, tmp_path, capsys):

@@ -15,6 +15,7 @@ def load_source_model(path, domain, backbone_name, **options):
 
 
 def open_backbone(path, name, **options):
+    """The backbone in a file that says which model it is; another name is refused."""
     check_model_name(path, read_metadata(path), name)
     return make_backbone(name, weights=path, **options)
 

@@ -15,6 +15,7 @@ def freeze(model, names):
 
 
 def unfreeze(model, names):
+    """These parameters are trained again."""
     set_trained(model, names, True)
 
 

@@ -24,6 +24,8 @@ from ms_biaten.spec.weights import check_arrays
 
 @dataclass(frozen=True)
 class Adapted:
+    """A run's weights in an engine, ready to predict."""
+
     config: Config
     described: Description
     engine: Any  # of one framework

@@ -36,6 +36,8 @@ VIEWS = ("center", "drawn")
 
 @dataclass(frozen=True)
 class Bank:
+    """The features of every target sample under every source, with their names."""
+
     target: str
     domains: tuple[str, ...]  # the sources, N
     classes: tuple[str, ...]  # C names, in label order
@@ -223,6 +225,7 @@ def check_labels(bank: Bank, where: str) -> None:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a bank says of itself, checked; its features are not read."""
     path = folder / "manifest.json"
     if not path.is_file():
         raise UserError(

@@ -10,6 +10,8 @@ from ms_biaten.spec.errors import UserError, nearest
 
 @dataclass(frozen=True)
 class Benchmark:
+    """A set of domains with the same classes."""
+
     name: str
     title: str
     domains: tuple[str, ...]
@@ -56,6 +58,7 @@ BENCHMARKS = {
 
 
 def benchmark(name: str) -> Benchmark:
+    """The benchmark of this name; a misspelt one is told the nearest."""
     if name not in BENCHMARKS:
         raise UserError(f"benchmark '{name}' does not exist; {nearest(name, BENCHMARKS)}")
     return BENCHMARKS[name]

@@ -18,6 +18,8 @@ Rule = Literal["last", "snd", "im", "entropy", "oracle"]
 
 @dataclass(frozen=True)
 class Method:
+    """Which method, and the choices that the literature leaves open."""
+
     name: MethodName = "bi_aten"
     # What follows is for decision, caida and date: docs/methods.md.
     weights: Literal["native", "aten", "uniform"] = "native"  # the method's own, ATEN's, or 1/N
@@ -28,6 +30,8 @@ class Method:
 
 @dataclass(frozen=True)
 class Data:
+    """Where features, heads, backbones and images are."""
+
     benchmark: str = "debug"
     bank: str = ""  # folder of the target's feature bank; may hold {target}; empty: made in memory
     sources: str = ""  # folder of the <domain>.safetensors heads; empty: heads/ in the bank
@@ -40,12 +44,16 @@ class Data:
 
 @dataclass(frozen=True)
 class Model:
+    """Widths of the features and of the bottleneck."""
+
     raw_width: int = 1024  # R: width of the backbone's feature; 0: as the bank has it
     width: int = 256  # D = d_k: width of the bottleneck; 0: as the heads have it
 
 
 @dataclass(frozen=True)
 class Attention:
+    """Heads, width and start of the projections."""
+
     heads: int = 4  # H
     width: int = 512  # E = d_emb of one head
     temperature: float = 1.0  # of both softmaxes; 1.0 is the paper's
@@ -54,6 +62,8 @@ class Attention:
 
 @dataclass(frozen=True)
 class Loss:
+    """Weights of the terms; switches for the ablations."""
+
     lambda_intra: float = 1.0  # lambda of Eq. (16)
     gamma: float = 0.1  # gamma of Eq. (15)
     label_smoothing: float = 0.1
@@ -66,6 +76,8 @@ class Loss:
 
 @dataclass(frozen=True)
 class Train:
+    """The optimiser and the length of a run."""
+
     epochs: int = 30
     batch_size: int = 64
     lr: float = 0.02
@@ -83,6 +95,8 @@ class Train:
 
 @dataclass(frozen=True)
 class Run:
+    """Seed, device, output, and which epoch is kept."""
+
     seed: int = 0
     device: str = "CPU"
     precision: Literal["fp32", "fp16"] = "fp32"  # of the backbones; what is trained on stays fp32
@@ -99,6 +113,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Config:
+    """All settings of a run, by section; made by `loading.load_config`."""
+
     method: Method = field(default_factory=Method)
     target: str = ""
     data: Data = field(default_factory=Data)

@@ -26,6 +26,8 @@ LARGEST_SIDE = 4096  # of an image as a backbone sees it
 
 @dataclass(frozen=True)
 class Description:
+    """Names of sources and classes, and how a bank's features were made."""
+
     domains: tuple[str, ...]
     classes: tuple[str, ...]
     origin: dict[str, Any]  # of the bank: empty where no backbone made its features

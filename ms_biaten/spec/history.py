@@ -31,6 +31,8 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class History:
+    """The lines of a run by kind, and its config."""
+
     path: Path
     config: Config
     start: Line | None  # None: killed before its first line
@@ -53,6 +55,7 @@ class History:
 
 
 def read_history(path: Path) -> History:
+    """The run in this folder, finished or not."""
     if not (path / "config.yaml").is_file():
         raise UserError(
             f"{path} holds no run (config.yaml is missing); name a folder that `train` wrote"

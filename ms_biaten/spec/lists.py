@@ -21,6 +21,8 @@ SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 @dataclass(frozen=True)
 class ImageList:
+    """Image files below a folder, perhaps with labels."""
+
     root: Path
     names: tuple[str, ...]  # relative to the root, or absolute
     labels: tuple[int, ...] | None = None

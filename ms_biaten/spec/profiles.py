@@ -14,6 +14,8 @@ PROFILES = ("paper", "official")
 
 @dataclass(frozen=True)
 class Profile:
+    """Where the paper and the released code differ, one field for each choice."""
+
     name: str = "paper"
     projections: Literal["per_domain", "shared"] = "per_domain"
     aten_projections: Literal["per_domain", "shared"] = "shared"

@@ -29,6 +29,8 @@ NEEDED = ("accuracy", "baselines", "accuracies", "trained_parameters", "seconds"
 
 
 class Record:
+    """The lines of a file of results, and a way to add one."""
+
     def __init__(self, path: Path):
         self.path = path
         self.lines: list[Line] = []
