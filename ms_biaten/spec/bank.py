@@ -237,7 +237,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path}: not the manifest of a feature bank")
     if manifest.get("version") != VERSION:
         raise UserError(
-            f"{path}: bank version {manifest.get('version')}, this release reads {VERSION}"
+            f"{path}: bank version {manifest.get('version')!r}, this release reads {VERSION}; "
+            "update ms_biaten, or extract it again"
         )
     check_names(manifest, path)
     if not is_text(manifest.get("target")):

@@ -47,7 +47,10 @@ class Checkpoints:
         path = self.path(name)
         arrays, metadata = read_state(path)
         if metadata.get("format") not in READABLE:
-            raise UserError(f"{path}: checkpoint format {metadata.get('format')} is not known")
+            raise UserError(
+                f"{path}: checkpoint format {metadata.get('format')}, this release reads "
+                f"{' and '.join(READABLE)}; update ms_biaten, or run again"
+            )
         position = position_of(metadata)
         if position is None:
             raise DamagedError(f"{path}: says no epoch that it was written after; {RESTORE}")
