@@ -13,6 +13,7 @@ TINY = "--set attention.width=8 --set run.mode=pynative"
 QUICK = f"--set train.epochs=1 {TINY}"
 FEW_STEPS = f"{QUICK} --set train.batch_size=64"
 SHORT = f"{FEW_STEPS} --no-report"
+FEW = "--set train.batch_size=8"  # of the few pictures that there are
 IMAGES = "--workers 0 --mode pynative"
 LAYERS = "--backbone-set layers=[1,1,1,1] --backbone-set channels=[8,16,24,32]"
 THIN = f"{LAYERS} --resize 40 --crop 32 {IMAGES}"
@@ -40,7 +41,6 @@ class Reduced:
 
 AS_IT_IS = Reduced()
 SMALL_BANK = "--set data.bank=banks/twemoji --set model.raw_width=0 --set model.width=0"
-FEW = "--set train.batch_size=8"
 
 # Stories: the commands of one follow each other in one folder (tests/document_place.py).
 RUN: dict[str, dict[str, Reduced]] = {
@@ -48,7 +48,9 @@ RUN: dict[str, dict[str, Reduced]] = {
         f"ms-biaten pretrain --domain photo --images photo {PHOTO}": Reduced(TRAINED),
         f"ms-biaten pretrain --domain sketch --images sketch {PHOTO}": Reduced(TRAINED),
         f"ms-biaten extract {BOTH} {MINE}": Reduced(THIN),
-        "ms-biaten train --config own --target mine --set data.bank=banks/mine": Reduced(QUICK),
+        "ms-biaten train --config own --target mine --set data.bank=banks/mine": Reduced(
+            f"{QUICK} {FEW}"
+        ),
         f"ms-biaten predict {OWN} new_pictures": Reduced(IMAGES),
         f"ms-biaten predict {OWN} new_pictures one.jpg": Reduced(f"{IMAGES} --output more"),
         f"ms-biaten export {OWN} --output served": AS_IT_IS,
@@ -66,7 +68,7 @@ RUN: dict[str, dict[str, Reduced]] = {
             f"{THIN} {ON_CPU} --output there/bank", {"=sources": "=there"}
         ),
         "ms-biaten train --config own --target mine --set data.bank=banks/mine --device Ascend": (
-            Reduced(f"{QUICK} {ON_CPU} --no-report")
+            Reduced(f"{QUICK} {FEW} {ON_CPU} --no-report")
         ),
         f"ms-biaten train --config own --target mine {LIVE} --set data.bank=banks/mine "
         "--set data.images=pictures --device Ascend": Reduced(
@@ -74,7 +76,7 @@ RUN: dict[str, dict[str, Reduced]] = {
         ),
         **{
             "ms-biaten train --config own --target mine --set data.bank=banks/mine "
-            f"--device Ascend --seed {seed}": Reduced(f"{QUICK} {ON_CPU} --no-report")
+            f"--device Ascend --seed {seed}": Reduced(f"{QUICK} {FEW} {ON_CPU} --no-report")
             for seed in (0, 1)
         },
         f"ms-biaten predict {OWN} pictures/*.jpg --device Ascend --precision fp16": Reduced(

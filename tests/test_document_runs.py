@@ -21,7 +21,7 @@ from ms_biaten.spec.source_training import initial_heads
 from tests.conftest import ROOT
 from tests.document_commands import EXAMPLES, RUN, Reduced
 from tests.document_place import make_place
-from tests.documents import DOCUMENTS, blocks
+from tests.documents import DOCUMENTS, blocks, text_of
 from tests.test_documents import make_says
 from torch_ref.backbones import make_backbone
 from torch_ref.cli import main as torch_main
@@ -98,6 +98,9 @@ def test_the_commands_run(story, place, monkeypatch, capsys):
             b.text for b in blocks(ROOT / "README.md") if "with frozen classifiers" in b.text
         )
         assert shown in said
+    if story == "measured":  # and docs/scaling.md what the cost model says
+        rows = [line for line in said.splitlines() if line.startswith("|")]
+        assert rows and all(row in text_of(ROOT / "docs/scaling.md") for row in rows)
     if story == "records":
         for name in ("emoji", "office_caltech"):
             file = f"benchmarks/results/{name}.jsonl"
