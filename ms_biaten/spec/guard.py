@@ -136,7 +136,7 @@ def check_images_step(loss: float, names: Sequence[str], place: str) -> None:
 
 
 def trained_among(arrays: Arrays) -> Arrays:
-    """Without what is made of outputs: those that are not finite have spoilt it, not the reverse."""
+    """Without what is made of outputs: it is spoilt by those that are not finite."""
     return {n: a for n, a in arrays.items() if not any(part in n for part in OF_OUTPUTS)}
 
 
