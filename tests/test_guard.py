@@ -114,6 +114,32 @@ def test_the_last_whole_epoch_is_kept_and_gone_on_with(folder, capsys, monkeypat
     assert not (folder / "run/stopped.json").exists()
 
 
+def test_a_sample_that_spoils_the_weights_of_all_is_named(folder, capsys):
+    """DATE's shares are means over the target: after them no output is finite."""
+    save_with_row(folder / "bank", 123, 3e38)
+    arguments = ["train", *SMALL, "--method", "date", "--set", "data.bank=bank"]
+    assert MAINS["torch"]([*arguments, "--output", "run"]) == 1
+    assert "features far above all others: 'night/0123' (3e+38)" in capsys.readouterr().err
+
+
+def test_a_state_that_is_not_finite_is_never_a_checkpoint(folder, capsys, monkeypatch):
+    """Outputs look well: only the next epoch would show it."""
+    adapter = importlib.import_module("torch_ref.adapt").Adapter
+    original = adapter.state
+
+    def state(self, into=None):
+        arrays = original(self, into)
+        arrays["momentum.model.bottlenecks.bias"][1] = np.inf
+        return arrays
+
+    monkeypatch.setattr(adapter, "state", state)
+    arguments = ["--set", "run.select=snd", "--set", "run.checkpoint_seconds=0", "--output", "run"]
+    assert MAINS["torch"](["train", *SMALL, *arguments]) == 1
+    told = "not finite in the weights: momentum.model.bottlenecks.bias (source noon)"
+    assert told in capsys.readouterr().err
+    assert not list((folder / "run/checkpoints").iterdir())
+
+
 def record_of(rows, **more):
     terms = {"loss": 1.0, "ce": 1.0, "im_loss": -1.0, "intra": -1.0, "grad_norm": 1.0}
     arrays = {"y": np.zeros((rows, 7)), "alpha": np.zeros((rows, 3, 3)), "beta": np.ones((rows, 3))}

@@ -25,6 +25,7 @@ TERMS = ("ce", "im_loss", *console.FURTHER_TERMS, "loss", "grad_norm")
 PER_SAMPLE = ("y", "alpha", "beta")  # of a step's record
 # Tensors whose first axis goes through the sources, unless all of them share one.
 BY_SOURCE = ("bottlenecks.", "classifiers.", ".feature.", ".output.", "clusters.", "scalars")
+OF_OUTPUTS = ("clusters.", "weights.prior", "weights.share")  # centroids; DATE's view of the target
 SHOWN = 3  # samples or tensors in a message; the file has more
 WRITTEN = 100  # samples in the file
 OUTLYING = 1e3  # times the median: features that stand out
@@ -135,8 +136,8 @@ def check_images_step(loss: float, names: Sequence[str], place: str) -> None:
 
 
 def trained_among(arrays: Arrays) -> Arrays:
-    """Without clusters, which outputs that are not finite have spoilt, whatever the weights are."""
-    return {n: a for n, a in arrays.items() if not n.startswith("clusters.")}
+    """Without what is made of outputs: it is spoilt by those that are not finite."""
+    return {n: a for n, a in arrays.items() if not any(part in n for part in OF_OUTPUTS)}
 
 
 def sources_of(name: str, array: np.ndarray, domains: Sequence[str]) -> list[str]:
