@@ -101,6 +101,7 @@ def every_write(bench, stride=1):
     number = 1
     while bench.chain(1, before=number):
         number += stride
+        print(f"{bench.name}: before write {number}", file=sys.stderr, flush=True)
 
 
 def measured(name, work, seed):
