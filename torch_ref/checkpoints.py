@@ -5,6 +5,7 @@ stops at everything else before it runs.
 """
 
 import re
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -36,7 +37,9 @@ def read_safetensors(path):
 def read_pickle(path):
     refuse_packed(path)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what cannot be read is told below
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to mean
         foreign = re.search(r"GLOBAL (\S+)", str(error))
         if foreign:

@@ -263,7 +263,7 @@ def _check(config: Config) -> None:
     _require(config, BELOW_ONE, "be below 1", lambda value: value < 1)
     for key, value in flatten(to_tree(config)):
         if type(value) is int and abs(value) >= COUNTED:
-            raise UserError(f"{key}: must be below {COUNTED}, found {value:.3g}")
+            raise UserError(f"{key}: must be below {COUNTED}, found a larger number")
         if type(value) is str and not is_text(value):
             raise UserError(f"{key}: {value!r} is no text that a file could hold")
     if config.attention.heads * config.attention.width > WIDEST:
