@@ -18,7 +18,7 @@ import yaml
 
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.checks import is_text
-from ms_biaten.spec.config import Config
+from ms_biaten.spec.config import Config, MethodName
 from ms_biaten.spec.errors import UserError, nearest
 from ms_biaten.spec.profiles import PROFILES
 from ms_biaten.spec.reading import parse_yaml, read_yaml
@@ -134,6 +134,8 @@ def _read_profile(name: str) -> Tree:
 
 
 def _read_recipe(method: str) -> list[tuple[str, Any]]:
+    if method not in get_args(MethodName):
+        return []  # no file may be named by what is no method: the strict check names it
     path = config_root() / "methods" / f"{method}.yaml"
     return [(str(path), read_yaml(path))] if path.is_file() else []
 
