@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from safetensors.numpy import save_file
 
+from benchmarks import tables
 from benchmarks.fuzz import pictures, trees
 from benchmarks.fuzz.loaders import LOADERS
 from ms_biaten.cli import main
@@ -53,6 +54,13 @@ def test_every_loader_withstands_damaged_files(tmp_path):
     bad = [v for v in found if v["verdict"] not in ("accepted", "refused")]
     assert not bad
     assert {v["verdict"] for v in found} == {"accepted", "refused"}
+
+
+def test_the_page_has_what_was_found():
+    assert tables.fuzz() in (ROOT / "docs/security.md").read_text()
+    for entry in tables.record("fuzz")["loaders"].values():
+        assert entry["cases"] >= 1000
+        assert entry["accepted"] + entry["refused"] == entry["cases"]
 
 
 JSON = st.recursive(

@@ -18,6 +18,7 @@ from ms_biaten.spec.errors import UserError
 
 MOST_TEXT = 512 << 20  # bytes of a manifest, a list, a record: millions of samples
 MOST_YAML = 32 << 10  # a config has a few thousand, and a dense one is read slowly
+MOST_BRACKETS = 200
 
 T = TypeVar("T")
 
@@ -92,6 +93,8 @@ PlainLoader.add_constructor("tag:yaml.org,2002:int", PlainLoader.construct_yaml_
 def parse_yaml(text: str, where: str) -> Any:
     if len(text) > MOST_YAML:
         raise UserError(f"{where}: longer than {MOST_YAML >> 10} KiB, too long for a setting")
+    if text.count("[") + text.count("{") > MOST_BRACKETS:  # PyYAML takes long over nested ones
+        raise UserError(f"{where}: more than {MOST_BRACKETS} brackets, too many for a setting")
     try:
         return yaml.load(text, PlainLoader)
     except yaml.YAMLError as error:
