@@ -208,6 +208,18 @@ def test_a_tensor_spread_from_one_number_is_refused(tmp_path):
     assert "expected a dict of tensors" in refusal(read_checkpoint, tmp_path / "a.pth")
 
 
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tuples_in_tuples_are_not_hashed_for_hours(zipped, tmp_path):
+    knot = (1,)
+    for _ in range(40):
+        knot = (knot, knot)
+    torch.save([knot], tmp_path / "a.pth", _use_new_zipfile_serialization=zipped)
+    assert "would take hours" in refusal(read_checkpoint, tmp_path / "a.pth")
+    weights = {f"w{i}": torch.zeros(2, 3) for i in range(200)}
+    torch.save(weights, tmp_path / "b.pth", _use_new_zipfile_serialization=zipped)
+    assert len(read_checkpoint(tmp_path / "b.pth")) == 200
+
+
 @pytest.mark.parametrize(
     "options",
     [

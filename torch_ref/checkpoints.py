@@ -13,6 +13,7 @@ import torch
 from safetensors import safe_open
 
 from ms_biaten.spec.errors import UserError
+from torch_ref.knots import is_knotted
 
 WRAPPERS = ("model", "state_dict")  # {'model': tensors, 'epoch': 3, ...} of training scripts
 
@@ -36,6 +37,8 @@ def read_safetensors(path):
 
 def read_pickle(path):
     refuse_packed(path)
+    if is_knotted(path):
+        raise UserError(f"{path}: would take hours to read; save the state_dict anew by torch.save")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what cannot be read is told below
