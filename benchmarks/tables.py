@@ -1,4 +1,4 @@
-"""The tables of docs/scaling.md from the records in benchmarks/results.
+"""The tables of docs/scaling.md and docs/security.md from the records in benchmarks/results.
 
 python -m benchmarks.tables            prints them; a test holds the page to them
 """
@@ -102,7 +102,20 @@ def growth():
     return markdown(("along", "from", "what", "measured", "heading for"), rows)
 
 
-TABLES = (steps, passes, profile, scale, growth)
+def fuzz():
+    """Damaged files through every loader; docs/security.md has it."""
+    rows = []
+    for entry in record("fuzz")["loaders"].values():
+        failed = [entry[kind] for kind in ("traceback", "crash", "hang", "memory", "executed")]
+        counts = (entry["cases"], entry["accepted"], entry["refused"], *failed)
+        ends = (f"{entry['most_memory_mb']}", f"{entry['slowest_cpu_s']:.2f}")
+        rows.append((entry["what"], *counts, *ends))
+    header = ("file", "cases", "accepted", "refused in one line", "tracebacks", "crashes", "hangs")
+    more = ("too much memory", "code executed", "most memory, MB", "slowest, CPU s")
+    return markdown((*header, *more), rows)
+
+
+TABLES = (steps, passes, profile, scale, growth, fuzz)
 
 
 def main():

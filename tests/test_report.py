@@ -8,6 +8,7 @@ import re
 import shutil
 import struct
 import sys
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -140,6 +141,52 @@ def test_names_from_files_are_escaped(run):
     shown = [html.unescape(t) for t in re.findall(r"<td>(.*?)</td>", page)]
     assert any(f"{HOSTILE} class" in text for text in shown)
     assert "confusion" in drawn(page)
+
+
+NAMES = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style><b>",
+    "</title><i>",
+    "' onload='x",
+    "\u202egnp.exe\u2066",
+    "&lt;u&gt;",
+)
+
+
+class Elements(HTMLParser):
+    """The names of all elements and attributes of a page, and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.text = set(), []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.names |= {tag, *(f"{tag} {name}" for name, _ in attributes)}
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_no_element_comes_from_a_name(run):
+    """Classes, samples, sources, the target and baselines may have any name."""
+    before = Elements(report(run)).names
+    rename(run, [f"{NAMES[i % 7]}/{i}" for i in range(1000)], NAMES)
+    with (run / "predictions.csv").open(newline="") as file:
+        heads, *rows = csv.reader(file)
+    with (run / "predictions.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([[*heads[:3], *(f"weight_{n}" for n in NAMES[:3])], *rows])
+    named = {f"source {name}": 50.0 for name in NAMES}
+    rewrite(run, lambda lines: [{**lines[0], "baselines": named}, *lines[1:]])
+    settings = (run / "config.yaml").read_text()
+    settings = settings.replace("benchmark: debug", "benchmark: own")
+    settings = settings.replace("target: night", "target: '\"><img onerror=x>'")
+    (run / "config.yaml").write_text(settings)
+    found = Elements(report(run))
+    assert found.names <= before
+    assert "<script>alert(1)" in "".join(found.text)
+    assert not set("".join(found.text)) & set("\u202e\u2066")
 
 
 def test_pictures_where_the_files_are(run, folder):

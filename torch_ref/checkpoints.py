@@ -5,6 +5,7 @@ stops at everything else before it runs.
 """
 
 import re
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 from safetensors import safe_open
 
 from ms_biaten.spec.errors import UserError
+from torch_ref.knots import is_knotted
 
 WRAPPERS = ("model", "state_dict")  # {'model': tensors, 'epoch': 3, ...} of training scripts
 
@@ -35,8 +37,12 @@ def read_safetensors(path):
 
 def read_pickle(path):
     refuse_packed(path)
+    if is_knotted(path):
+        raise UserError(f"{path}: would take hours to read; save the state_dict anew by torch.save")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what cannot be read is told below
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to mean
         foreign = re.search(r"GLOBAL (\S+)", str(error))
         if foreign:

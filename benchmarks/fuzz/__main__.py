@@ -76,7 +76,7 @@ def summary(verdicts):
         "cases": len(verdicts),
         **{kind: counts[kind] for kind in ("accepted", "refused", *FAILURES)},
         "most_memory_mb": max(verdict.get("grown_mb", 0) for verdict in verdicts),
-        "slowest_s": max(verdict.get("seconds", SECONDS) for verdict in verdicts),
+        "slowest_cpu_s": max(verdict.get("seconds", SECONDS) for verdict in verdicts),
     }
 
 

@@ -29,6 +29,14 @@ class Evaluated:
         return (eval, (f"open({CANARY!r}, 'w')",))
 
 
+def knot(depth=40):
+    """A few bytes a level, and twice the work of the level below."""
+    tree = (1,)
+    for _ in range(depth):
+        tree = (tree, tree)
+    return tree
+
+
 def torch_bytes(tree, zipped=True):
     buffer = io.BytesIO()
     torch.save(tree, buffer, _use_new_zipfile_serialization=zipped)
@@ -84,6 +92,7 @@ ODD = (
     lambda t: "text",
     lambda t: [t],
     lambda t: {1: t},
+    lambda t: knot(),
 )
 
 

@@ -15,6 +15,7 @@ STD = np.array([0.229, 0.224, 0.225], np.float32)
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 Image.init()  # registers them
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # told in our words
+warnings.filterwarnings("ignore", category=UserWarning, module="PIL")  # so is what cannot be read
 
 
 @dataclass(frozen=True)

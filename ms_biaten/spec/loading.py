@@ -18,7 +18,7 @@ import yaml
 
 from ms_biaten.spec.benchmarks import benchmark
 from ms_biaten.spec.checks import is_text
-from ms_biaten.spec.config import Config
+from ms_biaten.spec.config import Config, MethodName
 from ms_biaten.spec.errors import UserError, nearest
 from ms_biaten.spec.profiles import PROFILES
 from ms_biaten.spec.reading import parse_yaml, read_yaml
@@ -134,6 +134,8 @@ def _read_profile(name: str) -> Tree:
 
 
 def _read_recipe(method: str) -> list[tuple[str, Any]]:
+    if method not in get_args(MethodName):
+        return []  # no file may be named by what is no method: the strict check names it
     path = config_root() / "methods" / f"{method}.yaml"
     return [(str(path), read_yaml(path))] if path.is_file() else []
 
@@ -263,7 +265,7 @@ def _check(config: Config) -> None:
     _require(config, BELOW_ONE, "be below 1", lambda value: value < 1)
     for key, value in flatten(to_tree(config)):
         if type(value) is int and abs(value) >= COUNTED:
-            raise UserError(f"{key}: must be below {COUNTED}, found {value:.3g}")
+            raise UserError(f"{key}: must be below {COUNTED}, found a larger number")
         if type(value) is str and not is_text(value):
             raise UserError(f"{key}: {value!r} is no text that a file could hold")
     if config.attention.heads * config.attention.width > WIDEST:

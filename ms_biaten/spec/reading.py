@@ -17,7 +17,8 @@ from safetensors import safe_open
 from ms_biaten.spec.errors import UserError
 
 MOST_TEXT = 512 << 20  # bytes of a manifest, a list, a record: millions of samples
-MOST_YAML = 64 << 10  # a config has a few thousand, and a dense one is read slowly
+MOST_YAML = 32 << 10  # a config has a few thousand, and a dense one is read slowly
+MOST_BRACKETS = 200
 
 T = TypeVar("T")
 
@@ -79,10 +80,21 @@ class PlainLoader(yaml.SafeLoader):
             raise yaml.YAMLError("an alias (*name): write its value out")
         return super().compose_node(parent, index)
 
+    def construct_yaml_int(self, node: Any) -> int:
+        value: int = super().construct_yaml_int(node)
+        if abs(value) >= 2**63:  # Python refuses to print those of thousands of digits
+            raise yaml.YAMLError("a whole number beyond 64 bits")
+        return value
+
+
+PlainLoader.add_constructor("tag:yaml.org,2002:int", PlainLoader.construct_yaml_int)
+
 
 def parse_yaml(text: str, where: str) -> Any:
     if len(text) > MOST_YAML:
         raise UserError(f"{where}: longer than {MOST_YAML >> 10} KiB, too long for a setting")
+    if text.count("[") + text.count("{") > MOST_BRACKETS:  # PyYAML takes long over nested ones
+        raise UserError(f"{where}: more than {MOST_BRACKETS} brackets, too many for a setting")
     try:
         return yaml.load(text, PlainLoader)
     except yaml.YAMLError as error:
