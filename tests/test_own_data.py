@@ -270,7 +270,7 @@ def test_bad_images(at, tmp_path, capsys):
         (["--source", "mud=sources"], "no trained source 'mud'"),
         (["--device", "GPU"], "device 'GPU' is not there"),
         (["--backbone-set", "depths"], "expected KEY=VALUE"),
-        (["--backbone-set", "depths=[1"], "the value is not valid YAML"),
+        (["--backbone-set", "depths=[1"], "not valid YAML"),
         (["--backbone-set", "image_size=96"], "image_size is set by --crop"),
     ],
 )
