@@ -94,6 +94,14 @@ RUN: dict[str, dict[str, Reduced]] = {
         "ms-biaten train --resume runs/debug/dusk/aten-paper-seed3": AS_IT_IS,
         "ms-biaten report runs/debug/dusk/aten-paper-seed3": AS_IT_IS,
         "ms-biaten select runs/debug": AS_IT_IS,
+        "ms-biaten rerun runs/debug/dusk/aten-paper-seed3": AS_IT_IS,
+        "ms-biaten compare runs/debug/dusk/aten-paper-seed3 "
+        "runs/debug/dusk/aten-paper-seed3-rerun": AS_IT_IS,
+        "ms-biaten train --config debug --set train.epochs=3 --output runs/a": Reduced(SHORT),
+        "ms-biaten rerun runs/a": AS_IT_IS,
+        "ms-biaten train --config debug --set train.epochs=3 --set run.cpu_threads=0 "
+        "--output runs/b": Reduced(SHORT),
+        "ms-biaten compare runs/a runs/b --tolerance 1e-5": AS_IT_IS,
         "ms-biaten params --config configs/domainnet.yaml": AS_IT_IS,
         "ms-biaten equations": AS_IT_IS,
         "python -m torch_ref experiment fig7 --config debug --targets night": Reduced(QUICK),
@@ -188,6 +196,11 @@ ELSEWHERE = {
         "tests/test_emoji.py::test_the_command_makes_images_and_lists",
         "main(arguments) == 0",
     ),
+    "ms-biaten train --config debug --set train.lr=1e30 --set train.clip_norm=0 "
+    "--output runs/fast": (
+        "tests/test_guard.py::test_a_loss_that_is_not_finite_is_told_with_its_samples",
+        "*TOO_FAST",
+    ),
     "python docs/reference.py": (
         "tests/test_documents.py::test_the_reference_is_current",
         "reference.page()",
@@ -209,6 +222,12 @@ NOT_RUN = {
     "make bench": MEASURES,
     "python -m benchmarks.scale": MEASURES,
     "python -m benchmarks.growth": MEASURES,
+    "python -m benchmarks.kills --kills 200 --jobs 2": "tests/test_crash.py has a short form",
+    "python -m benchmarks.kills --every-write": "tests/test_crash.py has a short form",
+    "python -m benchmarks.soak": MEASURES,
+    "python -m benchmarks.fuzz --cases 1000": "tests/test_fuzz.py has a short form",
+    "make compat": "all tests under three Pythons take an hour",
+    "make compat PYTHONS=3.12": "all tests once more",
     "pip install .": INSTALLS,
     "pip install '.[torch]'": INSTALLS,
     "pip install '.[emoji]'": INSTALLS,

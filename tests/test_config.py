@@ -66,6 +66,7 @@ def test_a_file_may_change_one_choice_of_a_profile(tmp_path):
         ("train: {lr: fast}", "train.lr: expected a number, found 'fast'"),
         ("train: {lr: true}", "train.lr: expected a number, found True"),
         ("train: {lr: .nan}", "train.lr: expected a finite number"),
+        ("train: {lr: 1e39}", "train.lr: '1e39' is too large for single precision"),
         ("train: {epochs: 1.5}", "train.epochs: expected a whole number, found 1.5"),
         ("train: {epochs: true}", "train.epochs: expected a whole number, found True"),
         ("loss: {im: 1}", "loss.im: expected true or false, found 1"),

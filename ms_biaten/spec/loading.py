@@ -24,6 +24,7 @@ from ms_biaten.spec.profiles import PROFILES
 from ms_biaten.spec.reading import parse_yaml, read_yaml
 
 Tree = dict[str, Any]
+LARGEST = 3.4e38  # of a single-precision number
 
 
 def config_root() -> Path:
@@ -214,6 +215,8 @@ def _coerce(value: Any, kind: Any, where: str) -> Any:
             raise UserError(f"{where}: expected a number, found {value!r}") from None
         if not math.isfinite(number):
             raise UserError(f"{where}: expected a finite number, found {value!r}")
+        if abs(number) > LARGEST:
+            raise UserError(f"{where}: {value!r} is too large for single precision")
         return number
     if type(value) is not kind:
         name = {int: "a whole number", bool: "true or false", str: "a text"}[kind]
