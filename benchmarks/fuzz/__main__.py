@@ -101,7 +101,7 @@ def main():
     parser.add_argument(
         "--folder", type=Path, help="where the files are (default: a temporary one)"
     )
-    parser.add_argument("--output", type=Path, help="default: benchmarks/results/fuzz.json")
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/fuzz.json")
     options = parser.parse_args()
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="fuzz-"))).resolve()
     made = {}
@@ -111,9 +111,11 @@ def main():
         print(name, {k: v for k, v in made[name].items() if k != "what"}, flush=True)
         show_failures(name, verdicts, 2)
         shutil.rmtree(folder / name)
-    if options.output or options.only == list(LOADERS):
-        path = options.output or ROOT / "benchmarks/results/fuzz.json"
-        write(path, {"seed": options.seed, "seconds_allowed": SECONDS, "loaders": made})
+    known = json.loads(options.output.read_text())["loaders"] if options.output.exists() else {}
+    found = {**known, **made}  # what was not tried now stays as it was found
+    made_in_order = {name: found[name] for name in LOADERS if name in found}
+    about = {"seed": options.seed, "seconds_allowed": SECONDS}
+    write(options.output, {**about, "loaders": made_in_order})
     if any(entry[kind] for entry in made.values() for kind in FAILURES):
         sys.exit(f"the files of failed cases are in {folder / 'failures'}")
     if not options.folder:
