@@ -201,13 +201,18 @@ SCENARIOS = {
 }
 
 
-def same(one, other):
-    """To the last bit, whatever it is made of."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+def difference(one, other, where=""):
+    """Where two ends differ by a bit, or None."""
+    if isinstance(one, dict) and one.keys() == other.keys():
+        found = (difference(one[key], other[key], f"{where} {key}") for key in one)
+        return next((place for place in found if place), None)
     if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
-    return one == other
+        if one.shape == other.shape and one.dtype == other.dtype:
+            apart = np.argwhere(one != other)
+            first = f" at {apart[0].tolist()}" if len(apart) else ""
+            return f"{where}: {len(apart)} of {one.size} numbers{first}" if len(apart) else None
+        return f"{where}: {one.dtype} {one.shape}, {other.dtype} {other.shape}"
+    return None if one == other else f"{where}: {str(one)[:200]}, {str(other)[:200]}"
 
 
 def copied(template: Path, place: Path):

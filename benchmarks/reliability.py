@@ -10,8 +10,8 @@ def kills():
     """What was killed, at random moments and before every write."""
     titles = {"random": "a random moment", "every_write": "before every write"}
     found, rows = record("kills"), []
-    for key in (key for key in titles if key in found):
-        for name, part in found[key]["scenarios"].items():
+    for key in titles:
+        for name, part in found[key].items():
             counts = [part[k] for k in ("kills", "clean_resumes", "lost", "corrupt", "runs")]
             rows.append((name, titles[key], *counts))
     header = ("what", "killed at", "kills", "clean resumes", "lost", "corrupt", "whole runs")

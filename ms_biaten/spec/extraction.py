@@ -108,6 +108,7 @@ class Partial(Unwritten):
             self.bad = {int(row): why for row, why in state["bad"].items()}
             self._check_lengths()
         remove_unfinished(self.folder, "state.json", "manifest.json", *map(_file_of, plan.views))
+        remove_unfinished(self.folder / "heads", *(f"{d}.safetensors" for d in plan.domains))
 
     def put(self, rows: np.ndarray, features: Mapping[str, np.ndarray]) -> None:
         """Written, not mapped: a disk that fills would end a process that writes to a map."""
