@@ -1,5 +1,6 @@
 """Every file that a command reads from somebody else: a sound one, and who reads it."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -45,10 +46,8 @@ def make_setting(root):
 def make_extraction(root):
     from ms_biaten.spec.extraction import Partial
 
-    (root / "bank").mkdir()
-    (root / "bank").rmdir()
     partial = Partial(root / "bank", scenes.plan())
-    partial.put(slice(0, 4), {"center": np.ones((4, 2, 6), np.float32)})
+    partial.put(np.arange(4), {"center": np.ones((4, 2, 6), np.float32)})
     partial.done, partial.bad[2] = 4, "bar/2.png: no image"
     partial.save()
 
@@ -59,6 +58,7 @@ def make_training(root):
     write_state(
         root / "ink.state.safetensors", readers.IDENTITY, lines, made.weights(), made.state()
     )
+    scenes.without_digest(root / "ink.state.safetensors")
 
 
 def make_backbone(root):
@@ -106,6 +106,12 @@ def make_record(root):
     shutil.copyfile(Path(__file__).parents[1] / "results/emoji.jsonl", root / "all.jsonl")
     lines = (root / "all.jsonl").read_text().splitlines()
     (root / "record.jsonl").write_text("".join(line + "\n" for line in lines[:40]))
+
+
+def make_stop(root):
+    scenes.run(root)
+    said = {"what": "ce became nan", "try": "a smaller train.lr", "samples": ["a"], "epoch": 1}
+    (root / "run/stopped.json").write_text(json.dumps(said))
 
 
 def make_sweep(root):
@@ -174,7 +180,7 @@ ALL = (
     ),
     Loader(
         "results",
-        "results.jsonl: report, select",
+        "results.jsonl: report, select, compare",
         scenes.run,
         readers.results,
         {"run/results.jsonl": damaged_json_lines},
@@ -185,6 +191,13 @@ ALL = (
         scenes.run,
         readers.predictions,
         {"run/predictions.csv": damaged_table},
+    ),
+    Loader(
+        "stop",
+        "stopped.json: report",
+        make_stop,
+        readers.stop,
+        {"run/stopped.json": damaged_json},
     ),
     Loader(
         "sweep",

@@ -8,6 +8,8 @@ import numpy as np
 from benchmarks.fuzz import scenes
 from ms_biaten.spec import adapted, console, selection
 from ms_biaten.spec.algorithm import check_progress
+from ms_biaten.spec.comparing import table_of
+from ms_biaten.spec.comparison import compare
 from ms_biaten.spec.config import Config
 from ms_biaten.spec.described import Description
 from ms_biaten.spec.errors import UserError
@@ -90,9 +92,9 @@ def checkpoint(root, backend):
     run = root / "run"
     opened = adapted.open_run(run, backend, scenes.PLACE, images=False)
     opened.predict(np.zeros((2, 2, scenes.RAW), np.float32))
-    folder = RunFolder.reopen(run, None)
-    _, position = folder.load_checkpoint("best")
-    check_progress(folder, position, folder.config.train.epochs)
+    with RunFolder.reopen(run, None) as folder:
+        _, position = folder.load_checkpoint("best")
+        check_progress(folder, position, folder.config.train.epochs)
 
 
 def checkpoint_torch(root):
@@ -118,14 +120,15 @@ def prepared():
 def results(root):
     run = root / "run"
     selection.select_command(SimpleNamespace(runs=[run]), "", "")
-    folder = RunFolder.reopen(run, None)
     history = read_history(run)
+    console.say(table_of(compare(run, run), 0.0))
     for line in filter(None, (history.start, *history.epochs)):
         if {"ce", "im_loss", "loss"} <= line.keys() or line["kind"] == "start":
             console.say(console.epoch_line(line, history.planned))
     page(root)
-    if folder.lines and folder.lines[-1]["kind"] == "final":
-        console.say(console.final_table({"bi_aten": folder.lines}, scenes.DOMAINS))
+    with RunFolder.reopen(run, None) as folder:
+        if folder.lines and folder.lines[-1]["kind"] == "final":
+            console.say(console.final_table({"bi_aten": folder.lines}, scenes.DOMAINS))
 
 
 def page(root, sweep=None):
@@ -151,6 +154,11 @@ page.count = 0
 
 
 def predictions(root):
+    page(root)
+    compare(root / "run", root / "run")
+
+
+def stop(root):
     page(root)
 
 
@@ -196,7 +204,8 @@ def model(root):
 
 def extraction(root):
     partial = Partial(root / "bank", scenes.plan())
-    partial.put(slice(partial.done, None), {"center": partial.arrays["center"][partial.done :]})
+    rows = np.arange(partial.done, len(partial.plan.samples))
+    partial.put(rows, {"center": np.zeros((len(rows), 2, 6), np.float32)})
     partial.save()
 
 
