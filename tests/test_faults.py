@@ -181,10 +181,10 @@ def test_a_folder_of_a_run_killed_at_once_is_free(folder, whole):
 def test_a_best_epoch_that_last_does_not_know_is_put_back(tmp_path):
     """Killed between the two: another device may judge the epoch otherwise the second time."""
     checkpoints = Checkpoints(tmp_path / "checkpoints")
-    first = {"epoch": 1, "best": {"epoch": 1, "value": 0.5}}
+    first = {"epoch": 1, "step": 16, "seed": 0, "best": {"epoch": 1, "value": 0.5}}
     for name in ("best", "last"):
         checkpoints.save(name, {"a": np.ones(2)}, first)
-    second = {"epoch": 2, "best": {"epoch": 2, "value": 0.7}}
+    second = {"epoch": 2, "step": 32, "seed": 0, "best": {"epoch": 2, "value": 0.7}}
     checkpoints.save("best", {"a": np.zeros(2)}, second)
     checkpoints.go_on(first)
     assert checkpoints.load("best")[1] == first
