@@ -34,7 +34,10 @@ from ms_biaten.spec.reading import read_yaml
 from ms_biaten.spec.weights import Arrays
 from ms_biaten.spec.workers import Workers
 
-FILES = ("config.yaml", "results.jsonl", "predictions.csv", "model.json", "report.html")
+FILES = (
+    *("config.yaml", "results.jsonl", "predictions.csv", "model.json", "report.html"),
+    "stopped.json",
+)
 
 # Where a run happens, and how often it is saved, does not change what it computes.
 PLACE = (
