@@ -21,11 +21,13 @@ from ms_biaten.spec.states import read_state
 from tests.pictures import CLASSES, draw_class
 from tests.thin_runs import MODEL, thin_sources
 
-VARIES = ("seconds", "versions", "samples_per_second")  # of a line, from run to run
+# Of a line, from run to run; a checkout may change between two of them.
+VARIES = ("seconds", "versions", "samples_per_second", "commit", "clean", "machine")
 
 
 def told(line):
-    return {key: value for key, value in line.items() if key not in VARIES}
+    kept = {key: value for key, value in line.items() if key not in VARIES}
+    return {k: told(v) if k == "provenance" else v for k, v in kept.items()}
 
 
 @dataclass

@@ -104,3 +104,11 @@ def test_the_oracle_stands_alone():
     assert [line for line in text.splitlines() if line.startswith(("import", "from"))] == [
         "import numpy as np"
     ]
+
+
+def test_a_prediction_may_differ_on_the_border_alone():
+    one = {"start predicted": np.array([0, 1, 2, 2]), "start margin": np.array([1e-7, 0.5, 1, 1])}
+    for row, share in ((0, 0.0), (1, 0.25)):
+        other = {name: array.copy() for name, array in one.items()}
+        other["start predicted"][row] = 3
+        assert differences(one, other)["start predicted"] == share

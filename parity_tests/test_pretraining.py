@@ -108,7 +108,12 @@ def stepper(optimizer):
 
 
 def save_backbone(folder, name, options):
-    write_backbone(folder / "start.safetensors", name, scrambled(make_backbone(name, **options)))
+    model = scrambled(make_backbone(name, **options))
+    shift = model.state_dict().get("norm.bias")
+    if shift is not None:
+        # All samples share it: behind batch statistics it cancels, but for its rounding.
+        shift.zero_()
+    write_backbone(folder / "start.safetensors", name, model)
     return folder / "start.safetensors"
 
 

@@ -13,6 +13,7 @@ from ms_biaten.spec.metrics import Survey
 from ms_biaten.spec.schedules import batch_starts, epoch_batches, is_one_hot, learning_rate
 from ms_biaten.spec.shapes import Sizes
 from ms_biaten.spec.weights import stack_sources
+from parity_tests.cases import TOLERANCE
 from parity_tests.harness import error
 
 import ms_biaten.backend  # isort: skip  (after the harness, which settles the device)
@@ -54,6 +55,19 @@ def make_adapter(framework, config, bank):
     )
 
 
+class Margins(Survey):
+    """Also by how much each sample's best class leads."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.margins = []
+
+    def add(self, logits, *others):
+        second, first = np.sort(logits, 1)[:, -2:].T
+        self.margins.append(first - second)
+        super().add(logits, *others)
+
+
 def follow(framework, config):
     """A flat record {what: array} of a whole run on the view that the profile asks for."""
     bank = small_bank(config.profile.view)
@@ -62,10 +76,11 @@ def follow(framework, config):
     per_epoch = len(batch_starts(len(bank), config.train.batch_size))
 
     def survey(when):
-        seen = Survey(len(bank), len(bank.domains), len(bank.classes))
+        seen = Margins(len(bank), len(bank.domains), len(bank.classes))
         adapter.survey(bank, config.run.eval_batch, seen)
         record[f"{when} beta"], record[f"{when} predicted"] = seen.beta, seen.predicted
-        for name, value in seen.measures(bank.labels).items():
+        record[f"{when} margin"] = np.concatenate(seen.margins)
+        for name, value in seen.measures(None).items():  # accuracies follow from the predictions
             record[f"{when} {name}"] = np.array(value)
 
     survey("start")
@@ -86,16 +101,26 @@ def follow(framework, config):
 
 
 def differences(one, other):
-    """{what: error} of two records; of whole numbers, the share that differs."""
+    """{what: error} of two records; of whole numbers, the share that differs.
+
+    A prediction may differ where the two best classes are nearer to each other than the tolerance.
+    """
     if one.keys() != other.keys():
         raise AssertionError(f"records differ in {sorted(one.keys() ^ other.keys())[:3]}")
     result = {}
     for name in one:
         if one[name].dtype.kind in "iu":
-            result[name] = float(np.mean(one[name] != other[name]))
+            result[name] = float(np.mean((one[name] != other[name]) & sure(one, other, name)))
         else:
             result[name] = error(one[name], other[name])
     return result
+
+
+def sure(one, other, name):
+    if not name.endswith(" predicted"):
+        return True
+    margin = name.replace("predicted", "margin")
+    return np.minimum(one[margin], other[margin]) > TOLERANCE["float32"]
 
 
 def worst_by_kind(errors):
