@@ -20,10 +20,10 @@ def markdown(header, rows):
     return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
 
 
-def steps():
+def steps(name="adaptation"):
     """Samples a second of the step, all sizes and methods."""
     rows = []
-    for entry in record("adaptation")["results"]:
+    for entry in record(name)["results"]:
         if entry["task"] != "step":
             continue
         base = entry["medians"].get("authors")
@@ -44,10 +44,10 @@ def steps():
     return markdown((*header, "to the first step, s", "peak memory, MB"), rows)
 
 
-def passes():
+def passes(name="adaptation"):
     """Labels, evaluation and whole epochs, at DomainNet's size."""
     rows = []
-    for entry in record("adaptation")["results"]:
+    for entry in record(name)["results"]:
         if entry["task"] == "step":
             continue
         base = entry["medians"]["authors"]["samples_per_second"]

@@ -89,3 +89,9 @@ def test_the_cost_model_counts_the_parameters_and_finds_its_coefficients():
 @pytest.mark.parametrize("name", ["steps", "passes", "profile", "scale", "growth"])
 def test_the_page_has_what_was_measured(name):
     assert getattr(tables, name)() in (ROOT / "docs/scaling.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["steps", "passes"])
+def test_the_page_has_the_second_machine(name):
+    table = getattr(tables, name)("adaptation_second")
+    assert table in (ROOT / "docs/scaling.md").read_text()
