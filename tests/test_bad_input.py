@@ -1,6 +1,7 @@
 """Every mistake ends in one clear line and exit code 2, and overwrites nothing."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -109,3 +110,18 @@ def test_an_unknown_option_ends_with_2(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["train", "--learning-rate", "1"])
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("beta", [1e308] * 3), ("accuracy", float("inf")), ("baselines", {"a": -1})]
+)
+def test_numbers_that_no_figure_has_room_for(folder, capsys, key, value):
+    assert main(["train", *SMALL, "--output", "run"]) == 0
+    path = folder / "run/results.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line.update({key: value} if key in line else {})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    capsys.readouterr()
+    assert main(["report", "run"]) == 2
+    assert f"'{key}' is damaged" in capsys.readouterr().err

@@ -28,6 +28,11 @@ def is_finite(value: Any) -> bool:
     return is_number(value) and math.isfinite(value)
 
 
+def between(low: float, high: float) -> Test:
+    """A number from `low` to `high`."""
+    return lambda value: is_finite(value) and low <= value <= high
+
+
 def is_text(value: Any) -> bool:
     """A text that can be written to a file; JSON can spell halves of characters."""
     if type(value) is not str:

@@ -9,10 +9,10 @@ from typing import Any
 
 from ms_biaten.spec.checks import (
     Test,
+    between,
     by_name,
     each,
     is_count,
-    is_finite,
     is_flag,
     is_number,
     is_text,
@@ -107,6 +107,10 @@ REQUIRED: dict[str, tuple[str, ...]] = {  # numbers that each kind of line must 
 }
 
 
+is_percent = between(0, 100)
+is_weight = between(-1e6, 1e6)  # a figure has no room for more
+
+
 def is_sign(value: Any) -> bool:
     """A warning of `health`."""
     return by_name(is_text)(value) and {"about", "text", "try"} <= value.keys()
@@ -127,12 +131,13 @@ def is_provenance(value: Any) -> bool:
 
 KNOWN: dict[str, Test] = {  # what the other entries must be, where they are there
     **dict.fromkeys(("epoch", "selected_epoch", "trained_parameters"), is_count),
-    **dict.fromkeys(("accuracy", "class_accuracy", "seconds"), is_number),
+    **dict.fromkeys(("accuracy", "class_accuracy", "label_accuracy"), is_percent),
+    "seconds": is_number,
     **dict.fromkeys(("loss", "ce", "im_loss", "intra", "consistency", "diversity"), is_number),
-    "baselines": by_name(is_number),
+    "baselines": by_name(is_percent),
     "versions": by_name(is_text),
-    "beta": each(is_finite),
-    "alpha": each(each(is_finite)),
+    "beta": each(is_weight),
+    "alpha": each(each(is_weight)),
     "sha256": by_name(or_none(is_text)),
     "warnings": each(is_sign),
     "provenance": is_provenance,
