@@ -1,6 +1,7 @@
 """`lists`: list files of a benchmark from its folders, and every folder that does not fit."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -121,7 +122,6 @@ def test_a_root_that_cannot_be_read_is_told(images, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(os, "listdir", refuse)  # one of them is what pathlib calls
-    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(UserError, match="images: cannot be read"):
         class_folders(images)
