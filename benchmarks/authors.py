@@ -1,14 +1,27 @@
 """The structure of the authors' released step, as a yardstick: loops where they have loops.
 
 Written by us from the description of what it computes (the `official` profile): a linear layer and
-a batch normalisation for each source, a classifier call for each pair of sources, two linear layers
-for each head of each source, and a distance for each sample on its own. The equations are those of
-`torch_ref`; a test holds the two to the same loss.
+a batch normalisation for each source, a call of a weight-normalised classifier for each pair of
+sources, two linear layers for each head of each source, and a distance for each sample on its own.
+The equations are those of `torch_ref`; a test holds the two to the same loss.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+
+class Classifier(nn.Module):
+    """Frozen, its weight made from direction and length at every call, as its checkpoint has it."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        self.register_buffer("direction", torch.zeros(sizes.classes, sizes.width))
+        self.register_buffer("length", torch.zeros(sizes.classes, 1))
+        self.register_buffer("bias", torch.zeros(sizes.classes))
+
+    def forward(self, phi):
+        return F.linear(phi, torch._weight_norm(self.direction, self.length, 0), self.bias)
 
 
 class Source(nn.Module):
@@ -18,7 +31,7 @@ class Source(nn.Module):
         super().__init__()
         self.linear = nn.Linear(sizes.raw, sizes.width)
         self.norm = nn.BatchNorm1d(sizes.width)
-        self.classifier = nn.Linear(sizes.width, sizes.classes).requires_grad_(False)
+        self.classifier = Classifier(sizes)
         heads = range(sizes.heads)
         self.feature = nn.ModuleList(nn.Linear(sizes.width, sizes.embedding) for _ in heads)
         self.output = nn.ModuleList(nn.Linear(sizes.classes, sizes.embedding) for _ in heads)
@@ -101,7 +114,9 @@ class AuthorsStep:
                 for ours, name in NORM.items():
                     part = cut[f"bottlenecks.norm.{name}"][i * width : (i + 1) * width]
                     getattr(source.norm, ours).copy_(part)
-                source.classifier.weight.copy_(cut["classifiers.weight"][i].T)
+                weight = cut["classifiers.weight"][i].T
+                source.classifier.direction.copy_(weight)
+                source.classifier.length.copy_(weight.norm(dim=1, keepdim=True))
                 source.classifier.bias.copy_(cut["classifiers.bias"][i])
                 for kind in ("feature", "output"):
                     weights = cut[f"attention.{kind}.weight"][i].chunk(heads, 1)

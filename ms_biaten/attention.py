@@ -81,13 +81,17 @@ def intra_weights(similarity, temperature, reduce_heads):
 
 def assemble(alpha, outputs):
     """Eq. (4): y~ (B,N,C) = sum_j alpha_ij O_ij."""
-    return ops.matmul(alpha.expand_dims(2), outputs).squeeze(2)
+    B, N, _, C = outputs.shape
+    rows = ops.bmm(alpha.reshape(B * N, 1, N), outputs.reshape(B * N, N, C))
+    return rows.reshape(B, N, C)
 
 
 def joint_query(phi, weight, bias, heads):
     """Eq. (8): concatenated features under W^QF (N*D, H*E): (B,H,E)."""
     B, N, D = phi.shape
-    joined = affine(phi.reshape(1, B, N * D), weight.reshape(1, N * D, -1), bias.reshape(1, 1, -1))
+    # Not `affine`: of a weight, even a shape that adds an axis is a copy.
+    joined = ops.matmul(phi.reshape(B, N * D), weight)
+    joined = joined + ops.matmul(ops.ones((B, 1), phi.dtype), bias.reshape(1, -1))
     return joined.reshape(B, heads, -1)
 
 

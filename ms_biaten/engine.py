@@ -13,11 +13,10 @@ from ms_biaten.runtime import compiled, half_precision, loss_scale
 from ms_biaten.spec.weights import check_arrays, copied, torch_name
 
 
-def clip_gradients(gradients, limit):
-    """Scales all gradients to a joint length of at most `limit`; returns them and the length."""
+def clip_factor(gradients, limit):
+    """What scales all gradients to a joint length of at most `limit`, and their length."""
     length = ops.sqrt(ops.cat(EACH(squared, gradients)).sum())
-    scale = ops.minimum(limit / (length + 1e-6), 1.0)
-    return EACH(ops.partial(times, scale), gradients), length
+    return ops.minimum(limit / (length + 1e-6), 1.0), length
 
 
 def squared(x):
@@ -118,6 +117,7 @@ class Engine:
     def begin_epoch(self, epoch):
         """Before its steps: what they draw depends on the seed and the epoch alone."""
         self.rng = np.random.default_rng([self.config.run.seed, epoch, 0xD0])
+        self.settle()
 
     def step(self, raw, memory, lr, learned):
         """One update; a flat record of its losses, weights and labels."""
@@ -168,8 +168,14 @@ class Engine:
         named = self.weights().items()
         return {name: tensor.asnumpy() for name, tensor in named if name.startswith("backbones.")}
 
+    def settle(self):
+        """The optimisers' tensors as they are saved."""
+        for optimizer, _ in self.groups:
+            optimizer.settle()
+
     def momenta(self):
         """The optimiser's tensors by name."""
+        self.settle()
         kept = [row for optimizer, _ in self.groups for row in optimizer.state()]
         return {f"{kind}.{torch_name(name)}": tensor for kind, name, tensor in kept}
 
@@ -232,9 +238,9 @@ def update_of(objective, groups, clip_norm, loss_scale):
             gradients = EACH(ops.partial(times, 1 / loss_scale), gradients)
         if ranks.size() > 1:
             gradients = ranks.shared(gradients)
-        clipped, length = clip_gradients(gradients, clip_norm)
+        factor, length = clip_factor(gradients, clip_norm)
         for step, share, first, last in steps:
-            step(clipped[first:last], lr * share)
+            step(gradients[first:last], lr * share, factor)
         return loss, length, parts
 
     return update

@@ -13,29 +13,45 @@ def times(factor, x):
 
 
 class Sgd:
-    """`step(gradients, lr)` updates the parameters; `state()` is what a resumed run needs."""
+    """`step(gradients, lr, factor)` updates the parameters by `factor` times the gradients.
+
+    `state()` is what a resumed run needs; it holds from `settle()` on, once an epoch.
+    """
 
     def __init__(self, parameters, weight_decay, momentum, nesterov):
         self.parameters = list(parameters)
+        self.scale = None
+        if momentum and not nesterov:  # on CPU, MindSpore's kernel ignores `use_nesterov`
+            first = self.parameters[0].name
+            self.moments = ParameterTuple(
+                Parameter(ops.zeros_like(p), f"moments.{p.name}") for p in self.parameters
+            )
+            self.scale = Parameter(Tensor(1.0, mstype.float32), f"moment_scale.{first}")
+            self.step = momentum_step(
+                self.parameters, self.moments, self.scale, weight_decay, momentum
+            )
+            return
         # As a group: outside of one, MindSpore leaves every "gamma" and "beta" without decay.
         group = {"params": self.parameters, "weight_decay": weight_decay}
-        settings = {"learning_rate": 0.1, "momentum": momentum}
-        if momentum and not nesterov:
-            # Quicker than the other, but on CPU its kernel ignores `use_nesterov`.
-            optimizer = nn.Momentum([group], **settings)
-            self.moments = optimizer.moments
-        else:
-            optimizer = nn.SGD([group], **settings, nesterov=nesterov)
-            self.moments = optimizer.accum
-            for first in optimizer.stat:
-                # "No step yet: forget the momentum". From zero that changes nothing, but it would
-                # make a resumed run forget the momentum it has just loaded.
-                first.set_data(ops.zeros_like(first))
+        optimizer = nn.SGD([group], learning_rate=0.1, momentum=momentum, nesterov=nesterov)
+        self.moments = optimizer.accum
+        for first in optimizer.stat:
+            # "No step yet: forget the momentum". From zero that changes nothing, but it would make
+            # a resumed run forget the momentum it has just loaded.
+            first.set_data(ops.zeros_like(first))
         self.parameters = list(optimizer.parameters)
         for own in optimizer.get_parameters():
             if "." not in own.name:  # learning_rate and the like: a graph may hold two optimisers
                 own.name = f"{own.name}.{self.parameters[0].name}"
         self.step = sgd_step(optimizer)
+
+    def settle(self):
+        """The moments at their own scale, so that a resumed run goes on with the same bits."""
+        if self.scale is None or float(self.scale.asnumpy()) == 1.0:
+            return
+        for moment in self.moments:
+            moment.set_data(moment * self.scale)
+        self.scale.set_data(Tensor(1.0, mstype.float32))
 
     def state(self):
         """(kind, parameter, tensor) of everything that is kept."""
@@ -43,8 +59,32 @@ class Sgd:
         return [("momentum", p.name, moment) for p, moment in pairs]
 
 
+def momentum_step(parameters, moments, scale, weight_decay, momentum):
+    """The factor goes into the rate and the momentum: a pass over all gradients less.
+
+    The moments a are kept as a' = a / s. Then a <- m a + c g is a' <- (m s / c) a' + g, and s <- c.
+    """
+    trained, apply = ParameterTuple(parameters), ops.ApplyMomentum()
+
+    def update(lr, kept, decay, parameter, moment, gradient):
+        if weight_decay:
+            gradient = gradient + decay * parameter
+        apply(parameter, moment, lr, gradient, kept)
+        return True
+
+    def step(gradients, lr, factor):
+        kept, decay = momentum * scale / factor, weight_decay / factor
+        each = ops.partial(update, lr * factor, kept, decay)
+        EACH(each, trained, moments, tuple(gradients))
+        ops.assign(scale, factor)
+
+    return step
+
+
 def sgd_step(optimizer):
-    def step(gradients, lr):
+    def step(gradients, lr, factor=None):
+        if factor is not None:
+            gradients = EACH(ops.partial(times, factor), tuple(gradients))
         ops.assign(optimizer.learning_rate, lr)
         optimizer(tuple(gradients))
 

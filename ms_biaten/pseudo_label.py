@@ -5,7 +5,7 @@ Shapes: B batch, N sources, C classes, D bottleneck width.
 
 from mindspore import ops
 
-from ms_biaten.quick import ROW_BY_ROW, repeated, row_sums, spread
+from ms_biaten.quick import ROW_BY_ROW, mixtures, repeated
 
 MASS_FLOOR = 1e-8  # below it nobody predicts the class: no centroid, never a label
 
@@ -53,33 +53,33 @@ def mixed_feature(phi, beta):
 def mixed_centroids(mixed, beta, mu, products):
     """Eq. (12): mu~_c = sum_i beta_i mu_c^i, as phi~ . mu~_c and |mu~_c|^2, both (B,C)."""
     N, C, D = mu.shape
-    # The sum over sources is part of the product: no tensor (B,N,C) is written and read again.
-    weighted = ops.bmm(beta.expand_dims(2), mixed.expand_dims(1)).reshape(-1, N * D)
-    dots = ROW_BY_ROW(weighted, mu.swapaxes(0, 1).reshape(C, N * D))
+    each = ROW_BY_ROW(mixed, mu.reshape(N * C, D)).reshape(-1, N, C)  # phi~ . mu_c^i
     pairs = (beta.expand_dims(2) * beta.expand_dims(1)).reshape(-1, N * N)
+    dots = ops.bmm(beta.expand_dims(1), each).squeeze(1)
     return dots, ops.maximum(ops.matmul(pairs, products), 0.0)
 
 
-def cosine_distance(mixed, dots, squares):
-    """Paper: one minus the cosine."""
-    own = spread(row_sums(mixed * mixed), squares.shape[1])
-    return 1 - dots * ops.rsqrt(ops.maximum(own * squares, 1e-16))
+# Distances without what is the same for all classes of a sample: |phi~|^2, or 1 and 1 / |phi~|.
 
 
-def euclidean_distance(mixed, dots, squares):
-    """Released code: |phi~ - mu~|^2, which orders as the distance does."""
-    return spread(row_sums(mixed * mixed), squares.shape[1]) - 2 * dots + squares
+def cosine_distance(dots, squares):
+    """Paper: by the cosine."""
+    return -dots * ops.rsqrt(ops.maximum(squares, 1e-16))
+
+
+def euclidean_distance(dots, squares):
+    """Released code: by |phi~ - mu~|^2."""
+    return squares - 2 * dots
 
 
 LABEL_DISTANCE = {"cosine": cosine_distance, "euclidean": euclidean_distance}
 
 
 def class_distances(phi, beta, mu, products, penalty, choice):
-    """Distance (B,C) of each sample's mixed feature to each of its mixed centroids."""
-    mixed = mixed_feature(phi, beta)
-    dots, squares = mixed_centroids(mixed, beta, mu, products)
-    each = repeated(penalty.reshape(1, 1, -1), mixed.shape[0]).squeeze(0)
-    return choice(mixed, dots, squares) + each
+    """What orders the classes (B,C): each sample's mixed feature to each of its mixed centroids."""
+    dots, squares = mixtures(phi, beta, mu, products)
+    each = repeated(penalty.reshape(1, 1, -1), phi.shape[0]).squeeze(0)
+    return choice(dots, squares) + each
 
 
 def nearest_class(distances):

@@ -10,7 +10,11 @@ from mindspore import nn, ops
 from ms_biaten import ranks
 
 NORM_FLOOR = 1e-8  # of a vector's length in a cosine
-ROW_BY_ROW = ops.MatMul(transpose_b=True)  # no copy of a transposed matrix
+# No copy of a transposed matrix:
+ROW_BY_ROW = ops.MatMul(transpose_b=True)
+BATCHED_ROW_BY_ROW = ops.BatchMatMul(transpose_b=True)
+BATCHED_COLUMN_BY_COLUMN = ops.BatchMatMul(transpose_a=True)
+EYE = ops.Eye()  # `ops.eye` does not compile in a `bprop`
 
 
 def affine(x, weight, bias):
@@ -46,32 +50,49 @@ def repeated(x, count):
     return ops.bmm(ops.ones((x.shape[0], count, 1), x.dtype), x)
 
 
+def same_head(x):
+    """(X,J*H,H) -> (X,J,H): of the products of all heads, those of a head with itself."""
+    X, rows, H = x.shape
+    return (x.reshape(X, rows // H, H, H) * EYE(H, H, x.dtype)).sum(-1)
+
+
+def by_head(x):
+    """(X,J,H) -> (X,J*H,H), zero where the heads differ: a factor for every head's own vector."""
+    X, J, H = x.shape
+    return (x.expand_dims(3) * EYE(H, H, x.dtype)).reshape(X, J * H, H)
+
+
 class Cosines(nn.Cell):
-    """Cosines (X,J,H) of one query (X,H,E) and J keys (X,J,H,E), with their gradient by hand.
+    """Cosines (X,J,H) of one query (X,H,E) and its J keys, with their gradient by hand.
+
+    The keys have (X,J,H,E) numbers, in any shape: to change it before this would be a copy.
 
     With s = <q,k> / (|q| |k|), the gradient is dk = (q / |q| - s k / |k|) / |k|, and the same for q
     with the two exchanged: a sum of the vectors that are already there. Beside the cosines, the
-    cell returns what its gradient needs.
+    cell returns what its gradient needs. Products of all heads with all, of which one in H is used,
+    take half the time of a query repeated for every key.
     """
 
     def construct(self, query, keys):
-        X, J, H, E = keys.shape
-        queries = repeated(query.reshape(X, 1, H * E), J).reshape(X, J, H, E)
+        X, H, E = query.shape
+        rows = keys.reshape(X, -1, E)  # (X,J*H,E)
         per_query = inverse_length(row_sums(query * query)).reshape(X, 1, H)
-        per_key = inverse_length(row_sums(keys * keys)).reshape(X, J, H)
-        dots = row_sums(queries * keys).reshape(X, J, H)
-        return dots * per_key * per_query, per_query, per_key, queries
+        per_key = inverse_length(row_sums(rows * rows)).reshape(X, -1, H)
+        s = same_head(BATCHED_ROW_BY_ROW(rows, query)) * per_key * per_query
+        return s, per_query, per_key
 
     def bprop(self, query, keys, out, dout):
-        X, J, H, E = keys.shape
-        s, per_query, per_key, queries = out
+        X, _, E = query.shape
+        rows = keys.reshape(X, -1, E)
+        s, per_query, per_key = out
         ds = dout[0]
-        cross = spread((ds * per_key * per_query).expand_dims(3), E)  # (X,J,H,E)
-        along = spread((ds * s * per_key * per_key).expand_dims(3), E)
-        to_keys = cross * queries - along * keys
-        to_query = column_sums((cross * keys).reshape(X, J, H * E)).reshape(X, H, E)
+        cross = by_head(ds * per_key * per_query)  # (X,J*H,H)
+        along = (ds * s * per_key * per_key).reshape(X, -1, 1)  # (X,J*H,1)
+        to_keys = ops.bmm(cross, query) - spread(along, E) * rows
+        to_query = BATCHED_COLUMN_BY_COLUMN(cross, rows)
         back = (ds * s).sum(1) * ops.square(per_query.squeeze(1))  # (X,H)
-        return to_query - spread(back.expand_dims(2), E) * query, to_keys
+        to_query = to_query - spread(back.expand_dims(2), E) * query
+        return to_query, to_keys.reshape(keys.shape)
 
 
 COSINES = Cosines()
@@ -82,8 +103,7 @@ def keyed_similarity(features, outputs, weight, bias):
     N, B, H, E = features.shape
     G, C, _ = weight.shape
     o = outputs.swapaxes(0, 1).reshape(G, N * B * N // G, C)
-    keys = affine(o, weight, bias).reshape(N * B, N, H, E)
-    cosines = COSINES(features.reshape(N * B, H, E), keys)[0]
+    cosines = COSINES(features.reshape(N * B, H, E), affine(o, weight, bias))[0]
     return cosines.reshape(N, B, N, H).swapaxes(0, 1)
 
 
@@ -153,3 +173,16 @@ def im_loss(logits, epsilon):
     """`losses.im_loss`: (B,...,C) -> (...)."""
     together = logits.reshape(logits.shape[0], -1, logits.shape[-1])
     return INFORMATION_MAXIMISATION(together, epsilon)[0].reshape(logits.shape[1:-1])
+
+
+def mixtures(phi, beta, mu, products):
+    """`mixed_centroids` of `mixed_feature`: phi~ . mu~_c and |mu~_c|^2, both (B,C).
+
+    beta_k phi~ = sum_i beta_k beta_i phi_i, and the sum over k is part of the product with mu: no
+    tensor (B,N,C) is written and read again.
+    """
+    N, C, D = mu.shape
+    pairs = ops.bmm(beta.expand_dims(2), beta.expand_dims(1))  # (B,N,N)
+    weighted = ops.bmm(pairs, phi).reshape(-1, N * D)
+    dots = ROW_BY_ROW(weighted, mu.swapaxes(0, 1).reshape(C, N * D))
+    return dots, ops.maximum(ops.matmul(pairs.reshape(-1, N * N), products), 0.0)

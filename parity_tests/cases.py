@@ -99,6 +99,10 @@ def mixed(rng):
     return {"mixed": feature, **{k: drawn[k] for k in ("beta", "mu", "products")}}
 
 
+def mixtures(rng):
+    return {name: array for name, array in clusters(rng).items() if name != "penalty"}
+
+
 def projection(groups, inputs):
     return {"weight": normal(groups, inputs, H * E, scale=0.3), "bias": normal(groups, 1, H * E)}
 
@@ -280,6 +284,7 @@ CASES = [
         "pseudo_label.mixed_feature",
         arrays(phi=normal(B, N, D), beta=simplex(B, N)),
     ),
+    Case("mixtures", "Eqs. (12), (13)", "quick.mixtures", mixtures),
     *(
         Case(
             f"class_distances-{name}",

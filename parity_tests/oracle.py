@@ -175,9 +175,13 @@ def mixed_centroids(mixed, beta, mu, products):
     return np.einsum("bd,bcd->bc", mixed, mixture), np.square(mixture).sum(-1)
 
 
-LABEL_DISTANCE = {
-    "cosine": lambda a, b: 1 - cosine(a, b),
-    "euclidean": lambda a, b: np.square(a - b).sum(),
+def mixtures(phi, beta, mu, products):
+    return mixed_centroids(mixed_feature(phi, beta), beta, mu, products)
+
+
+LABEL_DISTANCE = {  # less what is the same for all classes
+    "cosine": lambda a, b: -cosine(a, b) * np.linalg.norm(a),
+    "euclidean": lambda a, b: np.square(a - b).sum() - np.square(a).sum(),
 }
 
 
@@ -192,14 +196,6 @@ def class_distances(phi, beta, mu, products, penalty, choice):
 
 def nearest_class(distances):
     return distances.argmin(1)
-
-
-# -- adapt ------------------------------------------------------------------------------------
-
-
-def clip_gradients(gradients, limit):
-    length = np.sqrt(sum(np.square(g).sum() for g in gradients))
-    return [g * min(1.0, limit / (length + 1e-6)) for g in gradients], length
 
 
 # -- methods ----------------------------------------------------------------------------------

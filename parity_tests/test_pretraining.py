@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ms_biaten.backbones.stochastic_depth import DropPath, draw_depth
+from ms_biaten.optimizers import AdamW
 from ms_biaten.runtime import Graph
 from ms_biaten.spec.config import Config, Run
 from ms_biaten.spec.source_training import initial_heads
@@ -77,7 +78,10 @@ def test_pretraining(optimizer, mode, tmp_path):
     ],
 )
 def test_optimizers_are_pytorchs(kind, settings, mode):
-    """The same gradients and rates for six steps: the same parameters, and the same state."""
+    """The same gradients and rates for six steps: the same parameters, and the same state.
+
+    SGD takes a factor of the gradients, as from clipping, beside them.
+    """
     rng = np.random.default_rng(0)
     start = {n: rng.normal(size=(5, 7)).astype(np.float32) for n in ("a.gamma", "b.weight")}
     ours = [ms.Parameter(ms.Tensor(array), name) for name, array in start.items()]
@@ -87,22 +91,34 @@ def test_optimizers_are_pytorchs(kind, settings, mode):
     step = Graph(stepper(optimizer)) if mode == "graph" else stepper(optimizer)
     for count in range(6):
         gradients = [rng.normal(size=(5, 7)).astype(np.float32) for _ in ours]
-        rate = 0.1 / (1 + count)
-        step(*(ms.Tensor(g) for g in gradients), ms.Tensor(rate, ms.float32))
+        rate, factor = 0.1 / (1 + count), (1.0, 0.03, 0.5)[count % 3] if kind == "Sgd" else 1.0
+        numbers = (ms.Tensor(x, ms.float32) for x in (rate, factor))
+        step(*(ms.Tensor(g) for g in gradients), *numbers)
         mirror.param_groups[0]["lr"] = rate
         for parameter, gradient in zip(theirs, gradients, strict=True):
-            parameter.grad = torch.from_numpy(gradient)
+            parameter.grad = torch.from_numpy(factor * gradient).float()
         mirror.step()
     for one, other in zip(ours, theirs, strict=True):
         assert error(one.asnumpy(), other.detach().numpy()) <= 1e-6
     assert len(optimizer.state()) == {"Sgd": 2, "AdamW": 6}[kind]
+    if kind == "Sgd" and settings["momentum"]:
+        optimizer.settle()
+        for (_, _, one), parameter in zip(optimizer.state(), theirs, strict=True):
+            other = mirror.state[parameter]["momentum_buffer"].numpy()
+            assert error(one.asnumpy(), other) <= 1e-6
 
 
 def stepper(optimizer):
     step = optimizer.step
 
-    def apply(first, second, rate):
-        step([first, second], rate)
+    if isinstance(optimizer, AdamW):
+
+        def apply(first, second, rate, factor):
+            step([first, second], rate)
+    else:
+
+        def apply(first, second, rate, factor):
+            step([first, second], rate, factor)
 
     return apply
 

@@ -137,9 +137,13 @@ def stop_after(monkeypatch, epochs):
     monkeypatch.setattr(ms_biaten.adapt.Adapter, "step", step)
 
 
-@pytest.mark.parametrize("profile", ["paper", "official"])
-def test_a_resumed_run_equals_an_unbroken_one(folder, monkeypatch, profile):
+@pytest.mark.parametrize(
+    ("profile", "clip_norm"), [("paper", 5.0), ("official", 5.0), ("paper", 0.05)]
+)
+def test_a_resumed_run_equals_an_unbroken_one(folder, monkeypatch, profile, clip_norm):
+    """The last of them clips every gradient."""
     arguments = ["--profile", profile, "--set", "train.epochs=3", "--set", "run.select=snd"]
+    arguments += ["--set", f"train.clip_norm={clip_norm}"]
     assert train("--output", "whole", *arguments) == 0
     with monkeypatch.context() as patch:
         stop_after(patch, 1)

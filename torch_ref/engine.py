@@ -10,11 +10,10 @@ from torch_ref.extract import Extractor
 from torch_ref.runtime import device_of, half_precision, loss_scale
 
 
-def clip_gradients(gradients, limit):
-    """Scales all gradients to a joint length of at most `limit`; returns them and the length."""
+def clip_factor(gradients, limit):
+    """What scales all gradients to a joint length of at most `limit`, and their length."""
     length = torch.stack([torch.linalg.vector_norm(g) for g in gradients]).square().sum().sqrt()
-    scale = limit / (length + 1e-6)
-    return (torch._foreach_mul(gradients, scale) if scale < 1 else gradients), length
+    return (limit / (length + 1e-6)).clamp(max=1.0), length
 
 
 def grouped(trained, scale):
@@ -62,6 +61,7 @@ class Engine:
             [{"params": list(part.values())} for part, _ in groups],
             lr=train.lr,
             nesterov=train.nesterov,
+            fused=True,  # one pass over parameters, gradients and momenta
             **settings,
         )
         self.loss_scale = loss_scale(config.run.precision) if backbones else 1.0
@@ -121,8 +121,10 @@ class Engine:
         gradients = torch.autograd.grad(scaled, parameters, materialize_grads=True)
         if self.loss_scale != 1.0:
             gradients = [gradient / self.loss_scale for gradient in gradients]
-        clipped, length = clip_gradients(gradients, self.clip_norm)
-        for parameter, gradient in zip(parameters, clipped, strict=True):
+        factor, length = clip_factor(gradients, self.clip_norm)
+        if factor < 1:
+            gradients = torch._foreach_mul(gradients, factor)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
         self.optimizer.step()
         return loss, length, parts

@@ -5,6 +5,8 @@ Shapes: B batch, N sources, C classes, D bottleneck width.
 
 import torch
 
+from torch_ref.quick import mixtures
+
 MASS_FLOOR = 1e-8  # below it nobody predicts the class: no centroid, never a label
 
 
@@ -51,32 +53,32 @@ def mixed_feature(phi, beta):
 def mixed_centroids(mixed, beta, mu, products):
     """Eq. (12): mu~_c = sum_i beta_i mu_c^i, as phi~ . mu~_c and |mu~_c|^2, both (B,C)."""
     N, C, D = mu.shape
-    # The sum over sources is part of the product: no tensor (B,N,C) is written and read again.
-    weighted = (beta[:, :, None] * mixed[:, None]).reshape(-1, N * D)
-    dots = weighted @ mu.transpose(0, 1).reshape(C, N * D).T
+    each = (mixed @ mu.reshape(N * C, D).T).reshape(-1, N, C)  # phi~ . mu_c^i
     pairs = (beta[:, :, None] * beta[:, None, :]).reshape(-1, N * N)
+    dots = (beta[:, None, :] @ each).squeeze(1)
     return dots, (pairs @ products).clamp(min=0.0)
 
 
-def cosine_distance(mixed, dots, squares):
-    """Paper: one minus the cosine."""
-    lengths = torch.rsqrt((mixed.square().sum(1, keepdim=True) * squares).clamp(min=1e-16))
-    return 1 - dots * lengths
+# Distances without what is the same for all classes of a sample: |phi~|^2, or 1 and 1 / |phi~|.
 
 
-def euclidean_distance(mixed, dots, squares):
-    """Released code: |phi~ - mu~|^2, which orders as the distance does."""
-    return mixed.square().sum(1, keepdim=True) - 2 * dots + squares
+def cosine_distance(dots, squares):
+    """Paper: by the cosine."""
+    return -dots * torch.rsqrt(squares.clamp(min=1e-16))
+
+
+def euclidean_distance(dots, squares):
+    """Released code: by |phi~ - mu~|^2."""
+    return squares - 2 * dots
 
 
 LABEL_DISTANCE = {"cosine": cosine_distance, "euclidean": euclidean_distance}
 
 
 def class_distances(phi, beta, mu, products, penalty, choice):
-    """Distance (B,C) of each sample's mixed feature to each of its mixed centroids."""
-    mixed = mixed_feature(phi, beta)
-    dots, squares = mixed_centroids(mixed, beta, mu, products)
-    return choice(mixed, dots, squares) + penalty
+    """What orders the classes (B,C): each sample's mixed feature to each of its mixed centroids."""
+    dots, squares = mixtures(phi, beta, mu, products)
+    return choice(dots, squares) + penalty
 
 
 def nearest_class(distances):

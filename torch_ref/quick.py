@@ -44,13 +44,55 @@ class Cosines(torch.autograd.Function):
         return (cross * keys).sum(1) - back[..., None] * query, to_keys
 
 
+class KeyedCosines(torch.autograd.Function):
+    """`Cosines` (G,X,N,H) of queries (G,X,H,E) and the keys of outputs (G,X*N,C) under W^O.
+
+    A group at a time: its keys are measured, and in the gradient overwritten, while the cache has
+    them, and plain products are quicker than a batched one.
+    """
+
+    @staticmethod
+    def forward(context, query, outputs, weight, bias):
+        G, X, H, E = query.shape
+        keys = outputs.new_empty(G, outputs.shape[1], H * E)
+        lengths, dots = outputs.new_empty(2, G, X, keys.shape[1] // X, H)
+        for g, key in enumerate(keys):
+            torch.addmm(bias[g], outputs[g], weight[g], out=key)
+            key = key.view(X, -1, H, E)
+            torch.linalg.vector_norm(key, dim=-1, out=lengths[g])
+            torch.sum(query[g, :, None] * key, -1, out=dots[g])
+        per_query = inverse_length(torch.linalg.vector_norm(query, dim=-1).square())[:, :, None]
+        per_key = inverse_length(lengths.square())
+        s = dots * per_key * per_query
+        context.save_for_backward(query, outputs, weight, keys, s, per_query, per_key)
+        return s
+
+    @staticmethod
+    def backward(context, ds):
+        query, outputs, weight, keys, s, per_query, per_key = context.saved_tensors
+        _, X, H, E = query.shape
+        cross = (ds * per_key * per_query)[..., None]  # (G,X,N,H,1)
+        along = (ds * s * per_key * per_key).neg_()[..., None]
+        back = (ds * s).sum(2) * per_query.squeeze(2).square()  # (G,X,H)
+        to_query, to_weight = torch.empty_like(query), torch.empty_like(weight)
+        to_outputs = torch.empty_like(outputs) if context.needs_input_grad[1] else None
+        for g, to_key in enumerate(keys):
+            key = to_key.view(X, -1, H, E)
+            torch.sum(cross[g] * key, 1, out=to_query[g])
+            key.mul_(along[g]).addcmul_(cross[g], query[g, :, None])
+            torch.mm(outputs[g].T, to_key, out=to_weight[g])
+            if to_outputs is not None:
+                torch.mm(to_key, weight[g].T, out=to_outputs[g])
+        to_query.addcmul_(back[..., None], query, value=-1)
+        return to_query, to_outputs, to_weight, keys.sum(1, keepdim=True)
+
+
 def keyed_similarity(features, outputs, weight, bias):
     """`intra_similarity` of `output_keys`: O (B,N,N,C) under W^O (G,C,H*E)."""
     N, B, H, E = features.shape
     G, C, _ = weight.shape
     o = outputs.transpose(0, 1).reshape(G, N * B * N // G, C)
-    keys = affine(o, weight, bias).reshape(N * B, N, H, E)
-    cosines = Cosines.apply(features.reshape(N * B, H, E), keys)
+    cosines = KeyedCosines.apply(features.reshape(G, N * B // G, H, E), o, weight, bias)
     return cosines.reshape(N, B, N, H).transpose(0, 1)
 
 
@@ -114,3 +156,16 @@ def im_loss(logits, epsilon):
     """`losses.im_loss`: (B,...,C) -> (...)."""
     together = logits.reshape(len(logits), -1, logits.shape[-1])
     return InformationMaximisation.apply(together, epsilon).reshape(logits.shape[1:-1])
+
+
+def mixtures(phi, beta, mu, products):
+    """`mixed_centroids` of `mixed_feature`: phi~ . mu~_c and |mu~_c|^2, both (B,C).
+
+    beta_k phi~ = sum_i beta_k beta_i phi_i, and the sum over k is part of the product with mu: no
+    tensor (B,N,C) is written and read again.
+    """
+    N, C, D = mu.shape
+    pairs = beta[:, :, None] * beta[:, None, :]  # (B,N,N)
+    weighted = torch.bmm(pairs, phi).reshape(-1, N * D)
+    dots = weighted @ mu.transpose(0, 1).reshape(C, N * D).T
+    return dots, (pairs.reshape(-1, N * N) @ products).clamp(min=0.0)

@@ -17,6 +17,8 @@ def prepare(config):
             f"{', '.join(available_devices())}"
         )
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # Meant for debugging, and on with the line above: every new tensor would be filled with NaN.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def device_of(config):
