@@ -26,13 +26,13 @@ def plan(options):
 
 
 def measure(task, size, method, rounds):
-    """{side: medians}; the released code has no ATEN."""
+    """{side: what each round gave}; the released code has no ATEN."""
     sides = [side for side in SIDES if method == "bi_aten" or side != "authors"]
 
     def once(side):
         return run_child("benchmarks.sides", side, task, size, method, SAMPLES[task])
 
-    return {side: medians(rows) for side, rows in in_turns(rounds, sides, once).items()}
+    return in_turns(rounds, sides, once)
 
 
 def table(task, size, method, rows):
@@ -74,11 +74,13 @@ def main():
     options = parser.parse_args()
     results = []
     for task, size, method in plan(options):
-        rows = measure(task, size, method, options.rounds)
+        found = measure(task, size, method, options.rounds)
+        rows = {side: medians(each) for side, each in found.items()}
         table(task, size, method, rows)
         about = {"task": task, "size": size, "method": method}
         about |= {"samples": SAMPLES[task], "rounds": options.rounds}
-        results.append({**about, "medians": rows})
+        speeds = {side: [row["samples_per_second"] for row in each] for side, each in found.items()}
+        results.append({**about, "medians": rows, "samples_per_second_of_each_round": speeds})
         write(options.output, {"results": results})
     plots.adaptation(results, options.output.with_suffix(".png"))
     print(f"\nwritten: {options.output}, {options.output.with_suffix('.png')}")

@@ -1,9 +1,10 @@
-"""Where a step's time goes, kernel by kernel: MindSpore's own profiler, DomainNet's size.
+"""Where a step's time goes, kernel by kernel: the frameworks' own profilers, DomainNet's size.
 
     python -m benchmarks.profile_step
 
-Prints milliseconds per step of each kind of kernel, the largest first, and what is between kernels,
-for Bi-ATEN and for ATEN, each in a process of its own.
+Prints milliseconds per step of each kind of kernel, the largest first, and what is between kernels:
+in MindSpore for Bi-ATEN and for ATEN, in PyTorch for the mirror and for the authors' structure,
+each in a process of its own.
 """
 
 import csv
@@ -23,33 +24,38 @@ from benchmarks.problems import Problem
 from benchmarks.sides import made, surveyed, train
 
 SIDE, STEPS = "mindspore", 20
-METHODS = ("bi_aten", "aten")
+SHOWN = 16  # kinds of kernels
 
 
 def main():
-    found = {method: run_child("benchmarks.profile_step", method) for method in METHODS}
+    found = {name: run_child("benchmarks.profile_step", name) for name in PROFILED}
     write(ROOT / "benchmarks/results/profile.json", found)
     print(json.dumps(found, indent=1))
 
 
-def profiled(method):
+def ready(side, method, multiplied):
+    """`step(index)`, and the median time of one; the time of the products alone."""
     problem = Problem.of("domainnet", method)
-    engine = made(SIDE, problem)
-    import mindspore as ms
-    from mindspore.profiler import ProfilerActivity, profile
-
+    engine = made(side, problem)
     bank, size = problem.bank(512), problem.config.train.batch_size
-    memory = surveyed(SIDE, engine, bank, 512)
+    memory = surveyed(side, engine, bank, 512)
 
     def step(index):
         begun = time.perf_counter()
         rows = np.arange(index * size, (index + 1) * size) % len(bank)
-        train(SIDE, engine, bank, rows, memory)
+        train(side, engine, bank, rows, memory)
         return time.perf_counter() - begun
 
     wall = statistics.median([step(index) for index in range(STEPS)][STEPS // 2 :])
     products = gemms.step_products(problem.sizes, size, method)
-    ideal = gemms.seconds_of(products, gemms.in_mindspore)
+    return step, wall, gemms.seconds_of(products, multiplied)
+
+
+def in_mindspore(method):
+    step, wall, ideal = ready(SIDE, method, gemms.in_mindspore)
+    import mindspore as ms
+    from mindspore.profiler import ProfilerActivity, profile
+
     with tempfile.TemporaryDirectory() as place:
         handler = ms.profiler.tensorboard_trace_handler(place)
         schedule = ms.profiler.schedule(wait=0, warmup=0, active=STEPS, repeat=1)
@@ -65,19 +71,42 @@ def profiled(method):
         with table.open() as file:
             rows = list(csv.DictReader(file))
     kinds = Counter({row["op_type"]: float(row["total_compute_time"]) / STEPS for row in rows})
-    rest = 1e3 * wall - sum(kinds.values())
+    return told(kinds, sum(int(row["type_occurrences"]) for row in rows), wall, ideal)
+
+
+def in_torch(side):
+    step, wall, ideal = ready(side, "bi_aten", gemms.in_torch)
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as recorded:
+        for index in range(STEPS):
+            step(index)
+    rows = recorded.key_averages()
+    kinds = Counter({row.key: 1e-3 * row.self_cpu_time_total / STEPS for row in rows})
+    return told(kinds, sum(row.count for row in rows), wall, ideal)
+
+
+def told(kinds, kernels, wall, ideal):
     return {
         "step_ms": round(1e3 * wall, 1),
-        "kernels": sum(int(row["type_occurrences"]) for row in rows) // STEPS,
+        "kernels": kernels // STEPS,
         "products_of_the_formula_ms": round(1e3 * ideal, 1),
-        "kernels_ms": {kind: round(ms_, 2) for kind, ms_ in kinds.most_common(16)},
-        "other_kernels_ms": round(sum(ms_ for _, ms_ in kinds.most_common()[16:]), 2),
-        "between_kernels_ms": round(rest, 1),
+        "kernels_ms": {kind: round(ms_, 2) for kind, ms_ in kinds.most_common(SHOWN)},
+        "other_kernels_ms": round(sum(ms_ for _, ms_ in kinds.most_common()[SHOWN:]), 2),
+        "between_kernels_ms": round(1e3 * wall - sum(kinds.values()), 1),
     }
+
+
+PROFILED = {
+    "bi_aten": in_mindspore,
+    "aten": in_mindspore,
+    "torch_ref": in_torch,
+    "authors": in_torch,
+}
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        print(json.dumps(profiled(sys.argv[1])))
+        print(json.dumps(PROFILED[sys.argv[1]](sys.argv[1])))
     else:
         main()

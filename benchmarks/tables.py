@@ -20,10 +20,10 @@ def markdown(header, rows):
     return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
 
 
-def steps(name="adaptation"):
+def steps():
     """Samples a second of the step, all sizes and methods."""
     rows = []
-    for entry in record(name)["results"]:
+    for entry in record("adaptation")["results"]:
         if entry["task"] != "step":
             continue
         base = entry["medians"].get("authors")
@@ -44,10 +44,10 @@ def steps(name="adaptation"):
     return markdown((*header, "to the first step, s", "peak memory, MB"), rows)
 
 
-def passes(name="adaptation"):
+def passes():
     """Labels, evaluation and whole epochs, at DomainNet's size."""
     rows = []
-    for entry in record(name)["results"]:
+    for entry in record("adaptation")["results"]:
         if entry["task"] == "step":
             continue
         base = entry["medians"]["authors"]["samples_per_second"]
@@ -60,8 +60,17 @@ def passes(name="adaptation"):
 
 
 def profile():
-    """Milliseconds of each kind of kernel, Bi-ATEN beside ATEN."""
-    found = [record("profile")[method] for method in ("bi_aten", "aten")]
+    """Milliseconds of each kind of kernel in MindSpore, Bi-ATEN beside ATEN."""
+    return kernels("kernel", {"bi_aten": "Bi-ATEN", "aten": "ATEN"})
+
+
+def profile_torch():
+    """The same in PyTorch, the mirror beside the authors' structure."""
+    return kernels("operation", {"torch_ref": "torch_ref", "authors": "authors"})
+
+
+def kernels(what, shown):
+    found = [record("profile")[name] for name in shown]
     kinds = list(dict.fromkeys(kind for part in found for kind in part["kernels_ms"]))
 
     def row(name, values):
@@ -72,7 +81,7 @@ def profile():
     rows += [row("between kernels, noise", [part["between_kernels_ms"] for part in found])]
     rows += [row("**the step**", [part["step_ms"] for part in found])]
     rows += [row("the products alone", [part["products_of_the_formula_ms"] for part in found])]
-    return markdown(("kernel", "Bi-ATEN, ms a step", "ATEN, ms a step"), rows)
+    return markdown((what, *(f"{name}, ms a step" for name in shown.values())), rows)
 
 
 def scale():
@@ -115,7 +124,7 @@ def fuzz():
     return markdown((*header, *more), rows)
 
 
-TABLES = (steps, passes, profile, scale, growth, fuzz)
+TABLES = (steps, passes, profile, profile_torch, scale, growth, fuzz)
 
 
 def main():

@@ -125,7 +125,8 @@ class Engine:
         if factor < 1:
             gradients = torch._foreach_mul(gradients, factor)
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
+            # On a CPU, the fused step takes a gradient with other strides for another gradient.
+            parameter.grad = gradient.contiguous()
         self.optimizer.step()
         return loss, length, parts
 
