@@ -118,7 +118,8 @@ class Adapter(Engine):
         self.remember = MEMORY[config.profile.label_refresh]
         super().__init__(config, sizes, arrays, Objective(config, sizes), backbones)
         self.labelled = 0  # the largest chunk that was labelled
-        self.nearest = compiled(nearest_of(self.objective.label_distance), config)
+        nearest = nearest_of(self.objective.label_distance)
+        self.nearest = compiled(nearest, config, long_kernels=True)
 
     def survey(self, bank, size, survey):
         """One pass over the target: its outputs to `survey`, its centroids by Eq. (11)."""

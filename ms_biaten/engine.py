@@ -69,7 +69,8 @@ class Engine:
         self.evaluate_with = EVALUATE_WITH[config.profile.evaluate_with]
         self.clusters = (self.tensor(np.zeros(1, np.float32)),) * 3  # where labels come ready
         # Compiled separately: a compiled function keeps the training flag of its first call.
-        self.forward = compiled(forward_of(self.model, self.evaluate_with), config)
+        forward = forward_of(self.model, self.evaluate_with)
+        self.forward = compiled(forward, config, long_kernels=True)
         scale = loss_scale(config.run.precision) if backbones else 1.0
         update = update_of(self.objective, self.groups, self.clip_norm, scale)
         self.update = compiled(update, config)

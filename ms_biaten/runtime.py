@@ -1,6 +1,9 @@
 """Where and how MindSpore runs: device, precision, execution, versions. The one place that asks."""
 
 import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 
 os.environ.setdefault("GLOG_v", "3")  # MindSpore's own warnings, before its first import
 
@@ -51,23 +54,56 @@ def check_cache():
 
 
 class Graph(nn.Cell):
-    """A function or cell, compiled as one graph with its first call."""
+    """A function or cell, compiled as one graph with its first call.
 
-    def __init__(self, function):
+    `long_kernels`: whether it has few of them, as a pass over the target has; see `call_behind`.
+    """
+
+    def __init__(self, function, long_kernels=False):
         super().__init__()
         self.function = called(function)
+        self.call = call_behind if long_kernels and _prepared == ["CPU"] else call_here
 
     def construct(self, *inputs):
         return self.function(*inputs)
 
     def __call__(self, *inputs):
-        # Not `ms.jit`: it leaves the caller in a wait that spins, and on a CPU that takes a core
-        # from the kernels. A cell in graph mode puts the caller to sleep.
-        ms.set_context(mode=ms.GRAPH_MODE)
-        try:
-            return super().__call__(*inputs)
-        finally:
-            ms.set_context(mode=ms.PYNATIVE_MODE)
+        return self.call(super().__call__, inputs)
+
+
+def call_here(graph, inputs):
+    # Not `ms.jit`: it has a queue of its own, whose thread spins on a core that kernels need.
+    ms.set_context(mode=ms.GRAPH_MODE)
+    try:
+        return graph(*inputs)
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+BEHIND = 10  # added to a thread's nice value
+_caller: list[ThreadPoolExecutor] = []  # this process's; made with its first such graph
+
+
+def call_behind(graph, inputs):
+    """By a thread of low priority: whoever calls a graph waits for its kernels in a loop.
+
+    On a CPU there is a thread for every core beside it, and a kernel is done when the last of them
+    is: the loop takes half a core from one, and a long product takes up to twice its time. Not for
+    graphs of many short kernels: on a busy machine, starting them would take too long.
+    """
+    if not _caller:
+        _caller.append(ThreadPoolExecutor(1, "graphs", give_way))
+    done = _caller[0].submit(call_here, graph, inputs)
+    try:
+        return done.result()
+    finally:
+        wait([done])  # an interrupted caller must not go on beside a running graph
+
+
+def give_way():
+    if sys.platform == "linux":  # where a thread has a priority of its own
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + BEHIND)
 
 
 def called(function):
@@ -79,9 +115,9 @@ def called(function):
     return call
 
 
-def compiled(function, config):
+def compiled(function, config, long_kernels=False):
     """A function or cell as one graph, or as it is: `run.mode`."""
-    return Graph(function) if config.run.mode == "graph" else function
+    return Graph(function, long_kernels) if config.run.mode == "graph" else function
 
 
 def half_precision(cell, precision):
