@@ -65,12 +65,12 @@ def by_head(x):
 class Cosines(nn.Cell):
     """Cosines (X,J,H) of one query (X,H,E) and its J keys, with their gradient by hand.
 
-    The keys have (X,J,H,E) numbers, in any shape: to change it before this would be a copy.
+    The keys have (X,J,H,E) numbers, in any shape.
 
     With s = <q,k> / (|q| |k|), the gradient is dk = (q / |q| - s k / |k|) / |k|, and the same for q
     with the two exchanged: a sum of the vectors that are already there. Beside the cosines, the
-    cell returns what its gradient needs. Products of all heads with all, of which one in H is used,
-    take half the time of a query repeated for every key.
+    cell returns what its gradient needs. A query meets its keys in a product of all heads with all,
+    of which one in H is used: so it is not repeated for every key.
     """
 
     def construct(self, query, keys):

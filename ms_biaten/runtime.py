@@ -1,5 +1,6 @@
 """Where and how MindSpore runs: device, precision, execution, versions. The one place that asks."""
 
+import contextlib
 import os
 import sys
 import threading
@@ -82,6 +83,7 @@ def call_here(graph, inputs):
 
 BEHIND = 10  # added to a thread's nice value
 _caller: list[ThreadPoolExecutor] = []  # this process's; made with its first such graph
+os.register_at_fork(after_in_child=_caller.clear)  # a fork has no thread but its own
 
 
 def call_behind(graph, inputs):
@@ -101,8 +103,10 @@ def call_behind(graph, inputs):
 
 
 def give_way():
-    if sys.platform == "linux":  # where a thread has a priority of its own
-        thread = threading.get_native_id()
+    if sys.platform != "linux":  # elsewhere, a thread has no priority of its own
+        return
+    thread = threading.get_native_id()
+    with contextlib.suppress(OSError):  # a sandbox may refuse it; nothing depends on it
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + BEHIND)
 
 
