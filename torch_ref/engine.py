@@ -61,7 +61,7 @@ class Engine:
             [{"params": list(part.values())} for part, _ in groups],
             lr=train.lr,
             nesterov=train.nesterov,
-            fused=True,  # one pass over parameters, gradients and momenta
+            fused=not backbones,  # one pass over parameters, gradients and momenta
             **settings,
         )
         self.loss_scale = loss_scale(config.run.precision) if backbones else 1.0
@@ -126,7 +126,8 @@ class Engine:
             gradients = torch._foreach_mul(gradients, factor)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             # On a CPU, the fused step takes a gradient with other strides for another gradient.
-            parameter.grad = gradient.contiguous()
+            alike = gradient.stride() == parameter.stride()
+            parameter.grad = gradient if alike else torch.empty_like(parameter).copy_(gradient)
         self.optimizer.step()
         return loss, length, parts
 
