@@ -8,7 +8,7 @@ from ms_biaten import ranks
 from ms_biaten.attention import ATTENTION
 from ms_biaten.engine import Engine, filled
 from ms_biaten.heads import Bottlenecks, Classifiers
-from ms_biaten.losses import INTRA_LOSS, cross_entropy, inter_loss, intra_loss, total_loss
+from ms_biaten.losses import INTRA_LOSS, cross_entropy, inter_loss, total_loss
 from ms_biaten.pseudo_label import (
     CENTROID_WEIGHT,
     LABEL_DISTANCE,
@@ -19,7 +19,7 @@ from ms_biaten.pseudo_label import (
     nearest_class,
     weighted_sums,
 )
-from ms_biaten.quick import im_loss
+from ms_biaten.quick import im_losses
 from ms_biaten.runtime import compiled
 from ms_biaten.spec.bank import collected, in_groups
 from ms_biaten.spec.schedules import loss_coefficients
@@ -77,7 +77,7 @@ class Objective(nn.Cell):
         self.model = Model(config, sizes)
         self.epsilon, self.smoothing = config.loss.epsilon, config.loss.label_smoothing
         self.ce_weight, self.im_weight, self.intra_weight = loss_coefficients(config)
-        self.intra_loss = INTRA_LOSS[config.profile.intra_loss]
+        self.intra_outputs = INTRA_LOSS[config.profile.intra_loss]
         self.label_distance = LABEL_DISTANCE[config.profile.label_distance]
         self.label_refresh = LABEL_REFRESH[config.profile.label_refresh]
 
@@ -87,8 +87,7 @@ class Objective(nn.Cell):
             memory, ops.stop_gradient(beta), mu, products, penalty, self.label_distance
         )
         ce = cross_entropy(y, labels, self.smoothing)
-        im = im_loss(y, self.epsilon)
-        intra = intra_loss(assembled, own, self.epsilon, self.intra_loss)
+        im, intra = im_losses(y, assembled, own, self.epsilon, self.intra_outputs)
         inter = inter_loss(ce, im, self.ce_weight, self.im_weight)
         loss = total_loss(inter, intra, self.intra_weight)
         return loss, (ce, im, intra, labels, alpha, beta, y)

@@ -7,18 +7,22 @@ Projections have G groups along their first axis: one for all sources, or one fo
 from mindspore import Parameter, nn, ops
 
 from ms_biaten import quick
-from ms_biaten.quick import affine, inverse_length
+from ms_biaten.joined import joined_shape
+from ms_biaten.quick import affine, inverse_length, with_one
 
 FEW_CLASSES = 4  # times C at most E: the cosines of Eq. (2) are cheaper without their keys
 
 
 def cross_outputs(phi, weight, bias):
-    """Eq. (1): O (B,N,N,C), feature i under classifier j; weight (N,D,C), bias (N,C)."""
-    B, N, D = phi.shape
-    C = weight.shape[2]
+    """Eq. (1): O (B,N,N,C), feature i under classifier j; (N,B,N,C) of phi with sources first.
+
+    weight (N,D,C), bias (N,C).
+    """
+    N, D, C = weight.shape
     # One plain product of (B*N, D) and (D, N*C) instead of N*N small ones.
     joined = weight.swapaxes(0, 1).reshape(1, D, N * C)
-    return affine(phi.reshape(1, B * N, D), joined, bias.reshape(1, 1, N * C)).reshape(B, N, N, C)
+    all_of = affine(phi.reshape(1, -1, D), joined, bias.reshape(1, 1, N * C))
+    return all_of.reshape(*phi.shape[:2], N, C)
 
 
 def own_outputs(phi, weight, bias):
@@ -80,19 +84,20 @@ def intra_weights(similarity, temperature, reduce_heads):
 
 
 def assemble(alpha, outputs):
-    """Eq. (4): y~ (B,N,C) = sum_j alpha_ij O_ij."""
-    B, N, _, C = outputs.shape
-    rows = ops.bmm(alpha.reshape(B * N, 1, N), outputs.reshape(B * N, N, C))
-    return rows.reshape(B, N, C)
+    """Eq. (4): y~ (B,N,C) = sum_j alpha_ij O_ij; sources first where its inputs are."""
+    *first, N, C = outputs.shape
+    rows = ops.bmm(alpha.reshape(-1, 1, N), outputs.reshape(-1, N, C))
+    return rows.reshape(*first, C)
 
 
 def joint_query(phi, weight, bias, heads):
     """Eq. (8): concatenated features under W^QF (N*D, H*E): (B,H,E)."""
     B, N, D = phi.shape
+    joint = phi.reshape(B, N * D)
     # Not `affine`: of a weight, even a shape that adds an axis is a copy.
-    joined = ops.matmul(phi.reshape(B, N * D), weight)
-    joined = joined + ops.matmul(ops.ones((B, 1), phi.dtype), bias.reshape(1, -1))
-    return joined.reshape(B, heads, -1)
+    if bias is None:
+        return ops.matmul(with_one(joint), weight).reshape(B, heads, -1)
+    return (ops.matmul(joint, weight) + bias).reshape(B, heads, -1)
 
 
 def inter_weights(query, keys, temperature, reduce_heads):
@@ -111,17 +116,15 @@ class Projection(nn.Cell):
 
     def __init__(self, shape, bias_shape):
         super().__init__()
-        self.weight = Parameter(ops.zeros(shape))
-        self.bias = Parameter(ops.zeros(bias_shape))
+        self.joined = Parameter(ops.zeros(joined_shape(shape)))  # its last row is the bias
 
 
 def one_hot_outputs(attention, phi, weight, bias):
     """With the one-hot alpha y~^i = y^ii: no cross-domain outputs, no keys of them."""
     own = own_outputs(phi, weight, bias)
     seen = attention.gradient(phi)
-    feature, query = attention.feature, attention.query
-    keys = feature_keys(seen, feature.weight, feature.bias, attention.heads)
-    asked = joint_query(seen, query.weight, query.bias, attention.heads)
+    keys = feature_keys(seen, attention.feature.joined, None, attention.heads)
+    asked = joint_query(seen, attention.query.joined, None, attention.heads)
     beta = quick.inter_weights(asked, keys, attention.temperature, attention.reduce_heads)
     return own, attention.gradient(own), one_hot_alpha(phi), beta, ensemble(beta, own)
 
@@ -147,18 +150,18 @@ class BiATEN(nn.Cell):
         if learned is None:
             return one_hot_outputs(self, phi, weight, bias)
         own = own_outputs(phi, weight, bias)  # apart: detached, the others have no gradient
-        outputs = self.gradient(cross_outputs(phi, weight, bias))
         seen = self.gradient(phi)
+        outputs = cross_outputs(seen.swapaxes(0, 1), weight, bias)  # (N,B,N,C)
 
-        keys = feature_keys(seen, self.feature.weight, self.feature.bias, self.heads)
-        similarity = self.similarity(keys, outputs, self.output.weight, self.output.bias)
-        alpha = intra_weights(similarity, self.temperature, self.reduce_heads)
-        assembled = assemble(alpha, outputs)
+        keys = feature_keys(seen, self.feature.joined, None, self.heads)
+        similarity = self.similarity(keys, outputs, self.output.joined, None)
+        alpha = intra_weights(similarity, self.temperature, self.reduce_heads)  # (N,B,N)
+        assembled = assemble(alpha, outputs).swapaxes(0, 1)  # (B,N,C)
 
-        query = joint_query(seen, self.query.weight, self.query.bias, self.heads)
+        query = joint_query(seen, self.query.joined, None, self.heads)
         beta = quick.inter_weights(query, keys, self.temperature, self.reduce_heads)
         y = ensemble(beta, learned * assembled + (1 - learned) * own)
-        return own, assembled, alpha, beta, y
+        return own, assembled, alpha.swapaxes(0, 1), beta, y
 
 
 class ATEN(nn.Cell):

@@ -6,7 +6,7 @@ Shapes: B batch, N sources, R raw width, D bottleneck width, C classes.
 from mindspore import Parameter, nn, ops
 
 from ms_biaten.normalisation import BatchNorm
-from ms_biaten.quick import affine
+from ms_biaten.quick import BATCHED_COLUMN_BY_ROW
 
 
 def weight_norm(weight_v, weight_g):
@@ -35,17 +35,23 @@ class Bottlenecks(nn.Cell):
         self.sources, self.width = sizes.sources, sizes.width
         self.weight = Parameter(ops.zeros((sizes.sources, sizes.raw, sizes.width)))
         self.bias = Parameter(ops.zeros((sizes.sources, 1, sizes.width)))
-        # One layer over N*D channels: channels are independent, so it equals N layers over D.
+        # One layer over N*D channels: channels are independent, so it equals N layers over D. Its
+        # kernel is many times quicker on (1,N*D,B,1), a channel's numbers side by side, than on
+        # (B,N*D): so samples are columns from the product on.
         # MindSpore's momentum is the share that is kept: 0.9 is PyTorch's 0.1.
         self.norm = BatchNorm(sizes.sources * sizes.width, eps=1e-5, momentum=0.9)
 
     def linear(self, raw):
-        """Before normalisation, sources side by side: (B, N*D)."""
-        z = affine(raw.swapaxes(0, 1), self.weight, self.bias)  # (N,B,D)
-        return z.swapaxes(0, 1).reshape(raw.shape[0], self.sources * self.width)
+        """Before normalisation, samples as columns: (N*D, B)."""
+        B, N, _ = raw.shape
+        z = BATCHED_COLUMN_BY_ROW(self.weight, raw.swapaxes(0, 1))  # (N,D,B)
+        z = z + ops.bmm(self.bias.swapaxes(1, 2), ops.ones((N, 1, B), raw.dtype))
+        return z.reshape(N * self.width, B)
 
     def construct(self, raw):
-        return self.norm(self.linear(raw)).reshape(-1, self.sources, self.width)
+        z = self.linear(raw)
+        phi = self.norm(z.reshape(1, *z.shape, 1))
+        return phi.reshape(self.sources, self.width, -1).transpose(2, 0, 1)
 
 
 class Classifiers(nn.Cell):

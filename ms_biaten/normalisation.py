@@ -5,13 +5,17 @@ from mindspore import nn, ops
 from ms_biaten import ranks
 
 
-class GlobalBatchNorm1d(nn.BatchNorm1d):
-    """x (B,K): `nn.BatchNorm1d`, with the mean and variance of all workers' rows.
+class GlobalBatchNorm2d(nn.BatchNorm2d):
+    """x (1,K,B,1): `nn.BatchNorm2d`, with the mean and variance of all workers' samples.
 
     In two passes, the variance about the mean: sums of squares would cancel.
     """
 
     def construct(self, x):
+        rows = x.squeeze((0, 3)).swapaxes(0, 1)  # (B,K)
+        return self.normalised(rows).swapaxes(0, 1).reshape(x.shape)
+
+    def normalised(self, x):
         if not self.training:
             return (
                 ops.rsqrt(self.moving_variance + self.eps) * self.gamma * (x - self.moving_mean)
@@ -32,5 +36,5 @@ class GlobalBatchNorm1d(nn.BatchNorm1d):
 
 
 def BatchNorm(width, eps, momentum):  # noqa: N802  (a class, as its caller sees it)
-    kind = nn.BatchNorm1d if ranks.size() == 1 else GlobalBatchNorm1d
+    kind = nn.BatchNorm2d if ranks.size() == 1 else GlobalBatchNorm2d
     return kind(width, eps=eps, momentum=momentum)

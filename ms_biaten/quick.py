@@ -14,19 +14,32 @@ NORM_FLOOR = 1e-8  # of a vector's length in a cosine
 ROW_BY_ROW = ops.MatMul(transpose_b=True)
 BATCHED_ROW_BY_ROW = ops.BatchMatMul(transpose_b=True)
 BATCHED_COLUMN_BY_COLUMN = ops.BatchMatMul(transpose_a=True)
+BATCHED_COLUMN_BY_ROW = ops.BatchMatMul(transpose_a=True, transpose_b=True)
 EYE = ops.Eye()  # `ops.eye` does not compile in a `bprop`
 
 
 def affine(x, weight, bias):
-    """x W + b for each group: x (G,S,K), weight (G,K,J), bias (G,1,J)."""
-    G, S, _ = x.shape
-    return ops.bmm(x, weight) + ops.bmm(ops.ones((G, S, 1), x.dtype), bias)
+    """x W + b for each group: x (G,S,K), weight (G,K,J), bias (G,1,J); None: W's last row."""
+    if bias is None:
+        return ops.bmm(with_one(x), weight)
+    return ops.bmm(x, weight) + ops.bmm(ops.ones((*x.shape[:2], 1), x.dtype), bias)
+
+
+def with_one(x):
+    """(...,K) -> (...,K+1), a one behind every row."""
+    return ops.cat((x, ops.ones((*x.shape[:-1], 1), x.dtype)), -1)
 
 
 def row_sums(x):
     """Sums over the last axis, kept: (..., E) -> (..., 1)."""
     E = x.shape[-1]
     return ops.matmul(x.reshape(-1, E), ops.ones((E, 1), x.dtype)).reshape(*x.shape[:-1], 1)
+
+
+def squared_lengths(x):
+    """|x|^2 along the last axis, (..., E) -> (...): each row by itself, no squares are written."""
+    rows = x.reshape(-1, 1, x.shape[-1])
+    return BATCHED_ROW_BY_ROW(rows, rows).reshape(x.shape[:-1])
 
 
 def column_sums(x):
@@ -76,8 +89,8 @@ class Cosines(nn.Cell):
     def construct(self, query, keys):
         X, H, E = query.shape
         rows = keys.reshape(X, -1, E)  # (X,J*H,E)
-        per_query = inverse_length(row_sums(query * query)).reshape(X, 1, H)
-        per_key = inverse_length(row_sums(rows * rows)).reshape(X, -1, H)
+        per_query = inverse_length(squared_lengths(query)).reshape(X, 1, H)
+        per_key = inverse_length(squared_lengths(rows)).reshape(X, -1, H)
         s = same_head(BATCHED_ROW_BY_ROW(rows, query)) * per_key * per_query
         return s, per_query, per_key
 
@@ -99,26 +112,26 @@ COSINES = Cosines()
 
 
 def keyed_similarity(features, outputs, weight, bias):
-    """`intra_similarity` of `output_keys`: O (B,N,N,C) under W^O (G,C,H*E)."""
+    """`intra_similarity` of `output_keys`, sources first: O (N,B,N,C) -> (N,B,N,H)."""
     N, B, H, E = features.shape
-    G, C, _ = weight.shape
-    o = outputs.swapaxes(0, 1).reshape(G, N * B * N // G, C)
+    G = weight.shape[0]
+    o = outputs.reshape(G, N * B * N // G, -1)
     cosines = COSINES(features.reshape(N * B, H, E), affine(o, weight, bias))[0]
-    return cosines.reshape(N, B, N, H).swapaxes(0, 1)
+    return cosines.reshape(N, B, N, H)
 
 
 def keyless_similarity(features, outputs, weight, bias):
-    """The same without keys: from O (B,N,N,C) itself, as its keys are E/C times as large.
+    """The same without keys: from O (N,B,N,C) itself, as its keys are E/C times as large.
 
     <f, W o + b> = <W f, o> + <b, f> and |W o + b|^2 = <o, W W o> + 2 <W b, o> + |b|^2: the bias is
     one more class, whose output is 1.
     """
     N, B, H, E = features.shape
-    G, C, _ = weight.shape
-    W = ops.cat((weight, bias), 1).reshape(G, C + 1, H, E).swapaxes(1, 2)  # (G,H,C+1,E)
+    G, C = weight.shape[0], outputs.shape[3]
+    joined = weight if bias is None else ops.cat((weight, bias), 1)
+    W = joined.reshape(G, C + 1, H, E).swapaxes(1, 2)  # (G,H,C+1,E)
     W_turned = W.swapaxes(2, 3)
-    one = ops.ones((N, B, N, 1), outputs.dtype)
-    o = ops.cat((outputs.swapaxes(0, 1), one), 3)  # (N,B,N,C+1)
+    o = with_one(outputs)  # (N,B,N,C+1)
 
     seen = ops.bmm(features.reshape(G, N * B // G, H, E).swapaxes(1, 2), W_turned)  # W f
     dots = ops.bmm(o, seen.transpose(0, 2, 3, 1).reshape(N, B, C + 1, H))  # (N,B,N,H)
@@ -126,7 +139,7 @@ def keyless_similarity(features, outputs, weight, bias):
     images = ops.bmm(o.reshape(G, -1, C + 1), gram).reshape(N, B, N, H, C + 1)
     squares = (images * o.expand_dims(3)).sum(-1)  # (N,B,N,H)
     lengths = inverse_length(ops.square(features).sum(-1)).expand_dims(2)
-    return (dots * lengths * inverse_length(squares)).swapaxes(0, 1)
+    return dots * lengths * inverse_length(squares)
 
 
 def inter_weights(query, keys, temperature, reduce_heads):
@@ -173,6 +186,33 @@ def im_loss(logits, epsilon):
     """`losses.im_loss`: (B,...,C) -> (...)."""
     together = logits.reshape(logits.shape[0], -1, logits.shape[-1])
     return INFORMATION_MAXIMISATION(together, epsilon)[0].reshape(logits.shape[1:-1])
+
+
+def im_losses(y, assembled, own, epsilon, choice):
+    """`losses.im_loss` of y and `losses.intra_loss` at once."""
+    each = im_loss(ops.cat((y.expand_dims(1), *choice(assembled, own)), 1), epsilon)
+    im, intra = ops.split(each, [1, each.shape[0] - 1])
+    return im.reshape(()), intra.sum()
+
+
+class CrossEntropy(nn.Cell):
+    """Mean cross entropy of logits (B,C) and wanted probabilities, with its gradient by hand.
+
+    dz = (p - wanted) / B, as the wanted ones sum to 1. Beside the loss, the cell returns p.
+    """
+
+    def construct(self, logits, wanted):
+        each = ops.log_softmax(logits, -1) * wanted
+        mean = -ranks.total(each.sum()) / ranks.rows(logits.shape[0])
+        return mean.reshape(()), ops.softmax(logits, -1)
+
+    def bprop(self, logits, wanted, out, dout):
+        # Every worker has the loss of all: their gradients are averaged, so each gives its sum.
+        share = dout[0] * (ranks.size() / ranks.rows(logits.shape[0]))
+        return share * (out[1] - wanted), wanted
+
+
+CROSS_ENTROPY = CrossEntropy()
 
 
 def mixtures(phi, beta, mu, products):

@@ -154,7 +154,7 @@ CASES = [
             f"quick.{form}_similarity",
             arrays(
                 features=normal(N, B, H, E),
-                outputs=normal(B, N, N, C),
+                outputs=normal(N, B, N, C),  # sources first
                 weight=normal(groups, C, H * E),
                 bias=normal(groups, 1, H * E),
             ),
@@ -209,6 +209,17 @@ CASES = [
             ("confident", normal(B, C, scale=20.0), 1e-5),
             ("epsilon_1e-3", normal(B, C), 1e-3),
         )
+    ),
+    *(
+        Case(
+            f"im_losses-{choice}",
+            "Eqs. (5), (6)",
+            "quick.im_losses",
+            arrays(y=normal(B, C), assembled=normal(B, N, C), own=normal(B, N, C)),
+            ("y", "assembled", "own") if choice == "ensemble_and_own" else ("y", "assembled"),
+            {"epsilon": 1e-5, "choice": Choice("losses.INTRA_LOSS", choice)},
+        )
+        for choice in ("ensemble", "ensemble_and_own")
     ),
     *(
         Case(
@@ -302,6 +313,14 @@ CASES = [
         "Eq. (15)",
         "losses.cross_entropy",
         arrays(logits=normal(B, C), labels=labels),
+        ("logits",),
+        {"smoothing": 0.1},
+    ),
+    Case(
+        "cross_entropy-confident",
+        "Eq. (15)",
+        "losses.cross_entropy",
+        arrays(logits=normal(B, C, scale=20.0), labels=labels),
         ("logits",),
         {"smoothing": 0.1},
     ),

@@ -60,7 +60,9 @@ def intra_similarity(features, outputs):
 
 
 def keyed_similarity(features, outputs, weight, bias):
-    return intra_similarity(features, output_keys(outputs, weight, bias, features.shape[2]))
+    """Sources first."""
+    keys = output_keys(outputs.swapaxes(0, 1), weight, bias, features.shape[2])
+    return intra_similarity(features, keys).swapaxes(0, 1)
 
 
 keyless_similarity = keyed_similarity
@@ -107,15 +109,18 @@ def im_loss(logits, epsilon):
 
 
 INTRA_LOSS = {
-    "ensemble": lambda y, own, eps: sum(im_loss(y[:, i], eps) for i in range(y.shape[1])),
-    "ensemble_and_own": lambda y, own, eps: sum(
-        im_loss(y[:, i], eps) + im_loss(own[:, i], eps) for i in range(y.shape[1])
-    ),
+    "ensemble": lambda assembled, own: [assembled],
+    "ensemble_and_own": lambda assembled, own: [assembled, own],
 }
 
 
 def intra_loss(assembled, own, epsilon, choice):
-    return choice(assembled, own, epsilon)
+    parts = choice(assembled, own)
+    return sum(im_loss(part[:, i], epsilon) for part in parts for i in range(part.shape[1]))
+
+
+def im_losses(y, assembled, own, epsilon, choice):
+    return im_loss(y, epsilon), intra_loss(assembled, own, epsilon, choice)
 
 
 def cross_entropy(logits, labels, smoothing):

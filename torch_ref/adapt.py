@@ -11,7 +11,7 @@ from ms_biaten.spec.weights import check_arrays
 from torch_ref.attention import ATTENTION
 from torch_ref.engine import Engine
 from torch_ref.heads import Bottlenecks, Classifiers
-from torch_ref.losses import INTRA_LOSS, cross_entropy, inter_loss, intra_loss, total_loss
+from torch_ref.losses import INTRA_LOSS, cross_entropy, inter_loss, total_loss
 from torch_ref.pseudo_label import (
     CENTROID_WEIGHT,
     LABEL_DISTANCE,
@@ -22,7 +22,7 @@ from torch_ref.pseudo_label import (
     nearest_class,
     weighted_sums,
 )
-from torch_ref.quick import im_loss
+from torch_ref.quick import im_losses
 
 
 class Model(nn.Module):
@@ -75,7 +75,7 @@ class Objective(nn.Module):
         self.model = Model(config, sizes)
         self.epsilon, self.smoothing = config.loss.epsilon, config.loss.label_smoothing
         self.ce_weight, self.im_weight, self.intra_weight = loss_coefficients(config)
-        self.intra_loss = INTRA_LOSS[config.profile.intra_loss]
+        self.intra_outputs = INTRA_LOSS[config.profile.intra_loss]
         self.label_distance = LABEL_DISTANCE[config.profile.label_distance]
         self.label_refresh = LABEL_REFRESH[config.profile.label_refresh]
 
@@ -85,8 +85,7 @@ class Objective(nn.Module):
             memory, beta.detach(), mu, products, penalty, self.label_distance
         )
         ce = cross_entropy(y, labels, self.smoothing)
-        im = im_loss(y, self.epsilon)
-        intra = intra_loss(assembled, own, self.epsilon, self.intra_loss)
+        im, intra = im_losses(y, assembled, own, self.epsilon, self.intra_outputs)
         inter = inter_loss(ce, im, self.ce_weight, self.im_weight)
         loss = total_loss(inter, intra, self.intra_weight)
         return loss, (ce, im, intra, labels, alpha, beta, y)

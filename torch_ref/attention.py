@@ -14,12 +14,15 @@ FEW_CLASSES = 4  # times C at most E: the cosines of Eq. (2) are cheaper without
 
 
 def cross_outputs(phi, weight, bias):
-    """Eq. (1): O (B,N,N,C), feature i under classifier j; weight (N,D,C), bias (N,C)."""
-    B, N, D = phi.shape
-    C = weight.shape[2]
+    """Eq. (1): O (B,N,N,C), feature i under classifier j; (N,B,N,C) of phi with sources first.
+
+    weight (N,D,C), bias (N,C).
+    """
+    N, D, C = weight.shape
     # One plain product of (B*N, D) and (D, N*C) instead of N*N small ones.
     joined = weight.transpose(0, 1).reshape(1, D, N * C)
-    return affine(phi.reshape(1, B * N, D), joined, bias.reshape(1, 1, N * C)).reshape(B, N, N, C)
+    all_of = affine(phi.reshape(1, -1, D), joined, bias.reshape(1, 1, N * C))
+    return all_of.reshape(*phi.shape[:2], N, C)
 
 
 def own_outputs(phi, weight, bias):
@@ -81,7 +84,7 @@ def intra_weights(similarity, temperature, reduce_heads):
 
 
 def assemble(alpha, outputs):
-    """Eq. (4): y~ (B,N,C) = sum_j alpha_ij O_ij."""
+    """Eq. (4): y~ (B,N,C) = sum_j alpha_ij O_ij; sources first where its inputs are."""
     return (alpha[:, :, None, :] @ outputs).squeeze(2)
 
 
@@ -144,18 +147,18 @@ class BiATEN(nn.Module):
         if learned is None:
             return one_hot_outputs(self, phi, weight, bias)
         own = own_outputs(phi, weight, bias)  # apart: detached, the others have no gradient
-        outputs = self.gradient(cross_outputs(phi, weight, bias))
         seen = self.gradient(phi)
+        outputs = cross_outputs(seen.transpose(0, 1), weight, bias)  # (N,B,N,C)
 
         keys = feature_keys(seen, self.feature.weight, self.feature.bias, self.heads)
         similarity = self.similarity(keys, outputs, self.output.weight, self.output.bias)
-        alpha = intra_weights(similarity, self.temperature, self.reduce_heads)
-        assembled = assemble(alpha, outputs)
+        alpha = intra_weights(similarity, self.temperature, self.reduce_heads)  # (N,B,N)
+        assembled = assemble(alpha, outputs).transpose(0, 1)  # (B,N,C)
 
         query = joint_query(seen, self.query.weight, self.query.bias, self.heads)
         beta = quick.inter_weights(query, keys, self.temperature, self.reduce_heads)
         y = ensemble(beta, learned * assembled + (1 - learned) * own)
-        return own, assembled, alpha, beta, y
+        return own, assembled, alpha.transpose(0, 1), beta, y
 
 
 class ATEN(nn.Module):

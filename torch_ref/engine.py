@@ -12,7 +12,8 @@ from torch_ref.runtime import device_of, half_precision, loss_scale
 
 def clip_factor(gradients, limit):
     """What scales all gradients to a joint length of at most `limit`, and their length."""
-    length = torch.stack([torch.linalg.vector_norm(g) for g in gradients]).square().sum().sqrt()
+    flat = [g.reshape(-1) for g in gradients]
+    length = torch.stack([torch.dot(g, g) for g in flat]).sum().sqrt()
     return (limit / (length + 1e-6)).clamp(max=1.0), length
 
 
@@ -101,8 +102,8 @@ class Engine:
         for raw in bank.chunks(size):
             mean = mean + bottlenecks.linear(self.tensor(raw)).sum(0) / count
         for raw in bank.chunks(size):
-            apart = bottlenecks.linear(self.tensor(raw)) - mean
-            squares = squares + apart.square().sum(0) / (count - 1)
+            centred = bottlenecks.linear(self.tensor(raw)) - mean
+            squares = squares + centred.square().sum(0) / (count - 1)
         bottlenecks.norm.running_mean.copy_(mean)
         bottlenecks.norm.running_var.copy_(squares)
 

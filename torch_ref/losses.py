@@ -3,8 +3,6 @@
 import torch
 import torch.nn.functional as F
 
-from torch_ref import quick
-
 
 def im_loss(logits, epsilon):
     """Eq. (6): entropy of each sample minus entropy of the batch mean; (B,...,C) -> (...)."""
@@ -15,14 +13,14 @@ def im_loss(logits, epsilon):
     return confident - diverse
 
 
-def ensemble_only(assembled, own, epsilon):
+def ensemble_only(assembled, own):
     """Paper: the assembled outputs y~ alone."""
-    return quick.im_loss(assembled, epsilon).sum()
+    return (assembled,)
 
 
-def ensemble_and_own(assembled, own, epsilon):
+def ensemble_and_own(assembled, own):
     """Released code: each source's own output y^ii as well."""
-    return quick.im_loss(torch.cat((assembled, own), 1), epsilon).sum()
+    return assembled, own
 
 
 INTRA_LOSS = {"ensemble": ensemble_only, "ensemble_and_own": ensemble_and_own}
@@ -30,7 +28,7 @@ INTRA_LOSS = {"ensemble": ensemble_only, "ensemble_and_own": ensemble_and_own}
 
 def intra_loss(assembled, own, epsilon, choice):
     """Eq. (5): summed over the sources; assembled and own (B,N,C)."""
-    return choice(assembled, own, epsilon)
+    return im_loss(torch.cat(choice(assembled, own), 1), epsilon).sum()
 
 
 def cross_entropy(logits, labels, smoothing):

@@ -48,7 +48,8 @@ class KeyedCosines(torch.autograd.Function):
     """`Cosines` (G,X,N,H) of queries (G,X,H,E) and the keys of outputs (G,X*N,C) under W^O.
 
     A group at a time: its keys are measured, and in the gradient overwritten, while the cache has
-    them, and plain products are quicker than a batched one.
+    them, and plain products are quicker than a batched one. A query meets its keys in a product of
+    all heads with all, of which one in H is used.
     """
 
     @staticmethod
@@ -58,9 +59,9 @@ class KeyedCosines(torch.autograd.Function):
         lengths, dots = outputs.new_empty(2, G, X, keys.shape[1] // X, H)
         for g, key in enumerate(keys):
             torch.addmm(bias[g], outputs[g], weight[g], out=key)
-            key = key.view(X, -1, H, E)
-            torch.linalg.vector_norm(key, dim=-1, out=lengths[g])
-            torch.sum(query[g, :, None] * key, -1, out=dots[g])
+            torch.linalg.vector_norm(key.view(X, -1, H, E), dim=-1, out=lengths[g])
+            every = torch.bmm(key.view(X, -1, E), query[g].transpose(1, 2))  # (X,N*H,H)
+            dots[g] = every.view(X, -1, H, H).diagonal(dim1=2, dim2=3)
         per_query = inverse_length(torch.linalg.vector_norm(query, dim=-1).square())[:, :, None]
         per_key = inverse_length(lengths.square())
         s = dots * per_key * per_query
@@ -88,16 +89,16 @@ class KeyedCosines(torch.autograd.Function):
 
 
 def keyed_similarity(features, outputs, weight, bias):
-    """`intra_similarity` of `output_keys`: O (B,N,N,C) under W^O (G,C,H*E)."""
+    """`intra_similarity` of `output_keys`, sources first: O (N,B,N,C) -> (N,B,N,H)."""
     N, B, H, E = features.shape
-    G, C, _ = weight.shape
-    o = outputs.transpose(0, 1).reshape(G, N * B * N // G, C)
+    G = len(weight)
+    o = outputs.reshape(G, N * B * N // G, -1)
     cosines = KeyedCosines.apply(features.reshape(G, N * B // G, H, E), o, weight, bias)
-    return cosines.reshape(N, B, N, H).transpose(0, 1)
+    return cosines.reshape(N, B, N, H)
 
 
 def keyless_similarity(features, outputs, weight, bias):
-    """The same without keys: from O (B,N,N,C) itself, as its keys are E/C times as large.
+    """The same without keys: from O (N,B,N,C) itself, as its keys are E/C times as large.
 
     <f, W o + b> = <W f, o> + <b, f> and |W o + b|^2 = <o, W W o> + 2 <W b, o> + |b|^2: the bias is
     one more class, whose output is 1.
@@ -107,7 +108,7 @@ def keyless_similarity(features, outputs, weight, bias):
     W = torch.cat((weight, bias), 1).reshape(G, C + 1, H, E).transpose(1, 2)  # (G,H,C+1,E)
     W_turned = W.transpose(2, 3)
     one = outputs.new_ones(N, B, N, 1)
-    o = torch.cat((outputs.transpose(0, 1), one), 3)  # (N,B,N,C+1)
+    o = torch.cat((outputs, one), 3)  # (N,B,N,C+1)
 
     seen = features.reshape(G, N * B // G, H, E).transpose(1, 2) @ W_turned  # W f
     dots = o @ seen.permute(0, 2, 3, 1).reshape(N, B, C + 1, H)  # (N,B,N,H)
@@ -115,7 +116,7 @@ def keyless_similarity(features, outputs, weight, bias):
     images = torch.bmm(o.reshape(G, -1, C + 1), gram).reshape(N, B, N, H, C + 1)
     squares = (images * o[:, :, :, None]).sum(-1)  # (N,B,N,H)
     lengths = inverse_length(features.square().sum(-1))[:, :, None]
-    return (dots * lengths * inverse_length(squares)).transpose(0, 1)
+    return dots * lengths * inverse_length(squares)
 
 
 def inter_weights(query, keys, temperature, reduce_heads):
@@ -156,6 +157,12 @@ def im_loss(logits, epsilon):
     """`losses.im_loss`: (B,...,C) -> (...)."""
     together = logits.reshape(len(logits), -1, logits.shape[-1])
     return InformationMaximisation.apply(together, epsilon).reshape(logits.shape[1:-1])
+
+
+def im_losses(y, assembled, own, epsilon, choice):
+    """`losses.im_loss` of y and `losses.intra_loss` at once."""
+    each = im_loss(torch.cat((y[:, None], *choice(assembled, own)), 1), epsilon)
+    return each[0], each[1:].sum()
 
 
 def mixtures(phi, beta, mu, products):

@@ -105,8 +105,8 @@ class Aten(nn.Cell):
 
     def beta(self, phi):
         seen = self.gradient(phi)
-        keys = feature_keys(seen, self.feature.weight, self.feature.bias, self.heads)
-        query = joint_query(seen, self.query.weight, self.query.bias, self.heads)
+        keys = feature_keys(seen, self.feature.joined, None, self.heads)
+        query = joint_query(seen, self.query.joined, None, self.heads)
         return inter_weights(query, keys, self.temperature, self.reduce_heads)
 
 
