@@ -209,7 +209,7 @@ class CrossEntropy(nn.Cell):
     def bprop(self, logits, wanted, out, dout):
         # Every worker has the loss of all: their gradients are averaged, so each gives its sum.
         share = dout[0] * (ranks.size() / ranks.rows(logits.shape[0]))
-        return share * (out[1] - wanted), wanted
+        return share * (out[1] - wanted), ops.zeros_like(wanted)
 
 
 CROSS_ENTROPY = CrossEntropy()

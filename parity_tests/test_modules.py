@@ -7,6 +7,7 @@ import torch
 
 import ms_biaten.heads
 import torch_ref.heads
+from ms_biaten.joined import apart
 from ms_biaten.runtime import Graph
 from ms_biaten.spec.debug import debug_source
 from ms_biaten.spec.profiles import PROFILES
@@ -48,9 +49,8 @@ def test_model(profile, method, training):
     parameters = list(ours.trained.values())
     differentiate = ms.value_and_grad(total, None, parameters, has_aux=True)
     (_, our_outputs), gradients = differentiate(ms.Tensor(raw), ms.Tensor(0.3, ms.float32))
-    our_gradients = {
-        torch_name(p.name): g.asnumpy() for p, g in zip(parameters, gradients, strict=True)
-    }
+    named = {torch_name(p.name): g for p, g in zip(parameters, gradients, strict=True)}
+    our_gradients = {name: gradient.asnumpy() for name, gradient in apart(named).items()}
     their_outputs = theirs.model(torch.from_numpy(raw), 0.3)
     loss = weighted(their_outputs, lambda o, w: (o * torch.from_numpy(w)).sum())
     parameters = list(theirs.trained.values())

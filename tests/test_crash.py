@@ -91,7 +91,7 @@ def test_children_end_with_a_killed_parent(folder):
     process = started(folder, *SMALL, *length, "--controls", "--output", "run")
     lock = folder / "run/controls/uniform/.lock"
     deadline = time.monotonic() + 120
-    while not lock.exists():
+    while not (lock.exists() and lock.read_text()):  # made first, then taken, then signed
         assert time.monotonic() < deadline
         time.sleep(0.02)
     with pytest.raises(UserError, match="in use by process"):
