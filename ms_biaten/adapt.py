@@ -103,7 +103,7 @@ def nearest_of(distance):
     return nearest
 
 
-LABELLED = 2048  # samples at once, whatever a pass takes: larger products, fewer starts
+LABELLED = 4096  # samples at once, whatever a pass takes: larger products, fewer starts
 REMEMBERED = 1 << 24  # features of a survey that the relabelling after it need not compute again
 
 

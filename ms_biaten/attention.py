@@ -8,8 +8,9 @@ from mindspore import Parameter, nn, ops
 
 from ms_biaten import quick
 from ms_biaten.joined import joined_shape
-from ms_biaten.quick import affine, inverse_length, with_one
+from ms_biaten.quick import PRODUCT, affine, inverse_length, with_one
 
+TURNED = (1, 0, 2)  # sources first, or back: `x.swapaxes(0, 1)` takes many times as long to compile
 FEW_CLASSES = 4  # times C at most E: the cosines of Eq. (2) are cheaper without their keys
 
 
@@ -18,16 +19,18 @@ def cross_outputs(phi, weight, bias):
 
     weight (N,D,C), bias (N,C).
     """
-    N, D, C = weight.shape
+    first, second, D = phi.shape
+    N, _, C = weight.shape
     # One plain product of (B*N, D) and (D, N*C) instead of N*N small ones.
-    joined = weight.swapaxes(0, 1).reshape(1, D, N * C)
+    joined = ops.transpose(weight, (1, 0, 2)).reshape(1, D, N * C)
     all_of = affine(phi.reshape(1, -1, D), joined, bias.reshape(1, 1, N * C))
-    return all_of.reshape(*phi.shape[:2], N, C)
+    return all_of.reshape(first, second, N, C)
 
 
 def own_outputs(phi, weight, bias):
     """y^ii (B,N,C): every feature under its own source's classifier."""
-    return affine(phi.swapaxes(0, 1), weight, bias.expand_dims(1)).swapaxes(0, 1)
+    rows = affine(ops.transpose(phi, TURNED), weight, ops.expand_dims(bias, 1))
+    return ops.transpose(rows, TURNED)
 
 
 def project(x, weight, bias, heads):
@@ -45,7 +48,7 @@ def unit(x):
 
 def feature_keys(phi, weight, bias, heads):
     """Eq. (7): keys phi W^F (N,B,H,E); W^F is shared with Eq. (2)."""
-    return project(phi.swapaxes(0, 1), weight, bias, heads)
+    return project(ops.transpose(phi, TURNED), weight, bias, heads)
 
 
 def output_keys(outputs, weight, bias, heads):
@@ -62,12 +65,12 @@ def intra_similarity(features, outputs):
 
 def mean_then_softmax(similarity, temperature):
     """Supplement, multi-head: (..., N, H) -> (..., N), the cosines averaged over heads."""
-    return ops.softmax(similarity.mean(-1) / temperature, -1)
+    return ops.softmax(ops.mean(similarity, -1) / temperature, -1)
 
 
 def softmax_then_mean(similarity, temperature):
     """Released code: a softmax per head, then the mean of the weights."""
-    return ops.softmax(similarity / temperature, -2).mean(-1)
+    return ops.mean(ops.softmax(similarity / temperature, -2), -1)
 
 
 def through(x):
@@ -85,9 +88,9 @@ def intra_weights(similarity, temperature, reduce_heads):
 
 def assemble(alpha, outputs):
     """Eq. (4): y~ (B,N,C) = sum_j alpha_ij O_ij; sources first where its inputs are."""
-    *first, N, C = outputs.shape
+    first, second, N, C = outputs.shape
     rows = ops.bmm(alpha.reshape(-1, 1, N), outputs.reshape(-1, N, C))
-    return rows.reshape(*first, C)
+    return rows.reshape(first, second, C)
 
 
 def joint_query(phi, weight, bias, heads):
@@ -96,8 +99,8 @@ def joint_query(phi, weight, bias, heads):
     joint = phi.reshape(B, N * D)
     # Not `affine`: of a weight, even a shape that adds an axis is a copy.
     if bias is None:
-        return ops.matmul(with_one(joint), weight).reshape(B, heads, -1)
-    return (ops.matmul(joint, weight) + bias).reshape(B, heads, -1)
+        return PRODUCT(with_one(joint, (B, 1)), weight).reshape(B, heads, -1)
+    return (PRODUCT(joint, weight) + bias).reshape(B, heads, -1)
 
 
 def inter_weights(query, keys, temperature, reduce_heads):
@@ -108,7 +111,8 @@ def inter_weights(query, keys, temperature, reduce_heads):
 
 def ensemble(beta, outputs):
     """Eq. (10): y (B,C) = sum_i beta_i y~_i."""
-    return ops.bmm(beta.expand_dims(1), outputs).squeeze(1)
+    B, _, C = outputs.shape
+    return ops.bmm(ops.expand_dims(beta, 1), outputs).reshape(B, C)
 
 
 class Projection(nn.Cell):
@@ -151,17 +155,17 @@ class BiATEN(nn.Cell):
             return one_hot_outputs(self, phi, weight, bias)
         own = own_outputs(phi, weight, bias)  # apart: detached, the others have no gradient
         seen = self.gradient(phi)
-        outputs = cross_outputs(seen.swapaxes(0, 1), weight, bias)  # (N,B,N,C)
+        outputs = cross_outputs(ops.transpose(seen, TURNED), weight, bias)  # (N,B,N,C)
 
         keys = feature_keys(seen, self.feature.joined, None, self.heads)
         similarity = self.similarity(keys, outputs, self.output.joined, None)
         alpha = intra_weights(similarity, self.temperature, self.reduce_heads)  # (N,B,N)
-        assembled = assemble(alpha, outputs).swapaxes(0, 1)  # (B,N,C)
+        assembled = ops.transpose(assemble(alpha, outputs), TURNED)  # (B,N,C)
 
         query = joint_query(seen, self.query.joined, None, self.heads)
         beta = quick.inter_weights(query, keys, self.temperature, self.reduce_heads)
         y = ensemble(beta, learned * assembled + (1 - learned) * own)
-        return own, assembled, alpha.swapaxes(0, 1), beta, y
+        return own, assembled, ops.transpose(alpha, TURNED), beta, y
 
 
 class ATEN(nn.Cell):

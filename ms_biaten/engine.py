@@ -16,13 +16,19 @@ from ms_biaten.spec.weights import check_arrays, copied, torch_name
 
 def clip_factor(gradients, limit):
     """What scales all gradients to a joint length of at most `limit`, and their length."""
-    length = ops.sqrt(ops.cat(EACH(squared, gradients)).sum())
+    length = ops.sqrt(ops.sum(ops.cat(EACH(squared, gradients))))
     return ops.minimum(limit / (length + 1e-6), 1.0), length
 
 
 def squared(x):
     """|x|^2 in parts, by products: MindSpore sums millions of numbers several times slower."""
-    return squared_lengths(x.reshape(x.shape[0] if x.ndim > 1 else 1, -1))
+    return squared_lengths(x.reshape(in_parts(x.shape)))
+
+
+@ops.constexpr
+def in_parts(shape):
+    """A part for every row of a matrix, one for a vector; see `quick.resized`."""
+    return (shape[0] if len(shape) > 1 else 1, -1)
 
 
 def grouped(trained, scale):

@@ -6,7 +6,7 @@ Shapes: B batch, N sources, R raw width, D bottleneck width, C classes.
 from mindspore import Parameter, nn, ops
 
 from ms_biaten.normalisation import BatchNorm
-from ms_biaten.quick import BATCHED_COLUMN_BY_ROW
+from ms_biaten.quick import BATCHED_COLUMN_BY_ROW, ones
 
 
 def weight_norm(weight_v, weight_g):
@@ -44,14 +44,14 @@ class Bottlenecks(nn.Cell):
     def linear(self, raw):
         """Before normalisation, samples as columns: (N*D, B)."""
         B, N, _ = raw.shape
-        z = BATCHED_COLUMN_BY_ROW(self.weight, raw.swapaxes(0, 1))  # (N,D,B)
-        z = z + ops.bmm(self.bias.swapaxes(1, 2), ops.ones((N, 1, B), raw.dtype))
+        z = BATCHED_COLUMN_BY_ROW(self.weight, ops.transpose(raw, (1, 0, 2)))  # (N,D,B)
+        z = z + ops.bmm(self.bias.reshape(N, self.width, 1), ones((N, 1, B), raw.dtype))
         return z.reshape(N * self.width, B)
 
     def construct(self, raw):
         z = self.linear(raw)
-        phi = self.norm(z.reshape(1, *z.shape, 1))
-        return phi.reshape(self.sources, self.width, -1).transpose(2, 0, 1)
+        phi = self.norm(ops.expand_dims(ops.expand_dims(z, 0), 3))
+        return ops.transpose(phi.reshape(self.sources, self.width, -1), (2, 0, 1))
 
 
 class Classifiers(nn.Cell):

@@ -78,8 +78,8 @@ LABEL_DISTANCE = {"cosine": cosine_distance, "euclidean": euclidean_distance}
 def class_distances(phi, beta, mu, products, penalty, choice):
     """What orders the classes (B,C): each sample's mixed feature to each of its mixed centroids."""
     dots, squares = mixtures(phi, beta, mu, products)
-    each = repeated(penalty.reshape(1, 1, -1), phi.shape[0]).squeeze(0)
-    return choice(dots, squares) + each
+    each = repeated(penalty.reshape(1, 1, -1), phi.shape[0])
+    return choice(dots, squares) + each.reshape(dots.shape)
 
 
 def nearest_class(distances):

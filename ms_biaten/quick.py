@@ -3,54 +3,81 @@
 On a CPU, MindSpore's broadcasts and sums over an axis take many times as long as products of the
 same tensors. `attention` and `losses` have each equation in its readable form; tests hold
 the forms here to it, gradients included.
+
+Quick to compile, too: a graph parses and infers what is written in Python below a call. A primitive
+and the functions that only call one (`ops.transpose`, `ops.sum`) are a node; `x.swapaxes`,
+`x.squeeze`, `x.sum`, `ops.split` and slices of shapes are dozens of calls, for every shape anew.
 """
 
-from mindspore import nn, ops
+import numpy as np
+from mindspore import Tensor, nn, ops
 
 from ms_biaten import ranks
 
 NORM_FLOOR = 1e-8  # of a vector's length in a cosine
+PRODUCT = ops.MatMul()
 # No copy of a transposed matrix:
 ROW_BY_ROW = ops.MatMul(transpose_b=True)
 BATCHED_ROW_BY_ROW = ops.BatchMatMul(transpose_b=True)
 BATCHED_COLUMN_BY_COLUMN = ops.BatchMatMul(transpose_a=True)
 BATCHED_COLUMN_BY_ROW = ops.BatchMatMul(transpose_a=True, transpose_b=True)
-EYE = ops.Eye()  # `ops.eye` does not compile in a `bprop`
+
+
+# Computed by Python, once, while a graph is compiled: constants of it, and not for a dynamic batch.
+
+
+@ops.constexpr
+def resized(shape, width):
+    """A shape with a last axis of `width`."""
+    return (*shape[:-1], width)
+
+
+@ops.constexpr
+def ones(shape, dtype):
+    return Tensor(np.ones(shape), dtype)
+
+
+@ops.constexpr
+def eye(size, dtype):
+    return Tensor(np.eye(size), dtype)
 
 
 def affine(x, weight, bias):
     """x W + b for each group: x (G,S,K), weight (G,K,J), bias (G,1,J); None: W's last row."""
+    G, S, _ = x.shape
     if bias is None:
-        return ops.bmm(with_one(x), weight)
-    return ops.bmm(x, weight) + ops.bmm(ops.ones((*x.shape[:2], 1), x.dtype), bias)
+        return ops.bmm(with_one(x, (G, S, 1)), weight)
+    return ops.bmm(x, weight) + ops.bmm(ops.ones((G, S, 1), x.dtype), bias)
 
 
-def with_one(x):
-    """(...,K) -> (...,K+1), a one behind every row."""
-    return ops.cat((x, ops.ones((*x.shape[:-1], 1), x.dtype)), -1)
+def with_one(x, shape):
+    """(...,K) -> (...,K+1), a one behind every row; `shape` is theirs, (...,1)."""
+    return ops.cat((x, ops.ones(shape, x.dtype)), -1)
 
 
 def row_sums(x):
     """Sums over the last axis, kept: (..., E) -> (..., 1)."""
     E = x.shape[-1]
-    return ops.matmul(x.reshape(-1, E), ops.ones((E, 1), x.dtype)).reshape(*x.shape[:-1], 1)
+    sums = PRODUCT(x.reshape(-1, E), ones((E, 1), x.dtype))
+    return sums.reshape(resized(x.shape, 1))
 
 
 def squared_lengths(x):
-    """|x|^2 along the last axis, (..., E) -> (...): each row by itself, no squares are written."""
+    """|x|^2 of every vector (..., E) -> (R,): each by itself, no squares are written."""
     rows = x.reshape(-1, 1, x.shape[-1])
-    return BATCHED_ROW_BY_ROW(rows, rows).reshape(x.shape[:-1])
+    return BATCHED_ROW_BY_ROW(rows, rows).reshape(-1)
 
 
 def column_sums(x):
     """Sums over the axis before the last: (X,J,E) -> (X,1,E)."""
     X, J, _ = x.shape
-    return ops.bmm(ops.ones((X, 1, J), x.dtype), x)
+    return ops.bmm(ones((X, 1, J), x.dtype), x)
 
 
 def spread(x, width):
     """(..., 1) -> (..., width), the same number in every place."""
-    return ops.matmul(x.reshape(-1, 1), ops.ones((1, width), x.dtype)).reshape(*x.shape[:-1], width)
+    same = PRODUCT(x.reshape(-1, 1), ones((1, width), x.dtype))
+    return same.reshape(resized(x.shape, width))
 
 
 def inverse_length(squared):
@@ -60,19 +87,19 @@ def inverse_length(squared):
 
 def repeated(x, count):
     """(X,1,E) -> (X,count,E), the same row in every place."""
-    return ops.bmm(ops.ones((x.shape[0], count, 1), x.dtype), x)
+    return ops.bmm(ones((x.shape[0], count, 1), x.dtype), x)
 
 
 def same_head(x):
     """(X,J*H,H) -> (X,J,H): of the products of all heads, those of a head with itself."""
     X, rows, H = x.shape
-    return (x.reshape(X, rows // H, H, H) * EYE(H, H, x.dtype)).sum(-1)
+    return ops.sum(x.reshape(X, rows // H, H, H) * eye(H, x.dtype), -1)
 
 
 def by_head(x):
     """(X,J,H) -> (X,J*H,H), zero where the heads differ: a factor for every head's own vector."""
     X, J, H = x.shape
-    return (x.expand_dims(3) * EYE(H, H, x.dtype)).reshape(X, J * H, H)
+    return (x.reshape(X, J, H, 1) * eye(H, x.dtype)).reshape(X, J * H, H)
 
 
 class Cosines(nn.Cell):
@@ -95,7 +122,7 @@ class Cosines(nn.Cell):
         return s, per_query, per_key
 
     def bprop(self, query, keys, out, dout):
-        X, _, E = query.shape
+        X, H, E = query.shape
         rows = keys.reshape(X, -1, E)
         s, per_query, per_key = out
         ds = dout[0]
@@ -103,8 +130,8 @@ class Cosines(nn.Cell):
         along = (ds * s * per_key * per_key).reshape(X, -1, 1)  # (X,J*H,1)
         to_keys = ops.bmm(cross, query) - spread(along, E) * rows
         to_query = BATCHED_COLUMN_BY_COLUMN(cross, rows)
-        back = (ds * s).sum(1) * ops.square(per_query.squeeze(1))  # (X,H)
-        to_query = to_query - spread(back.expand_dims(2), E) * query
+        back = ops.sum(ds * s, 1) * ops.square(per_query.reshape(X, H))
+        to_query = to_query - spread(back.reshape(X, H, 1), E) * query
         return to_query, to_keys.reshape(keys.shape)
 
 
@@ -129,22 +156,24 @@ def keyless_similarity(features, outputs, weight, bias):
     N, B, H, E = features.shape
     G, C = weight.shape[0], outputs.shape[3]
     joined = weight if bias is None else ops.cat((weight, bias), 1)
-    W = joined.reshape(G, C + 1, H, E).swapaxes(1, 2)  # (G,H,C+1,E)
-    W_turned = W.swapaxes(2, 3)
-    o = with_one(outputs)  # (N,B,N,C+1)
+    W = ops.transpose(joined.reshape(G, C + 1, H, E), (0, 2, 1, 3))  # (G,H,C+1,E)
+    W_turned = ops.transpose(W, (0, 1, 3, 2))
+    o = with_one(outputs, (N, B, N, 1))  # (N,B,N,C+1)
 
-    seen = ops.bmm(features.reshape(G, N * B // G, H, E).swapaxes(1, 2), W_turned)  # W f
-    dots = ops.bmm(o, seen.transpose(0, 2, 3, 1).reshape(N, B, C + 1, H))  # (N,B,N,H)
-    gram = ops.bmm(W, W_turned).swapaxes(1, 2).reshape(G, C + 1, H * (C + 1))  # W W
-    images = ops.bmm(o.reshape(G, -1, C + 1), gram).reshape(N, B, N, H, C + 1)
-    squares = (images * o.expand_dims(3)).sum(-1)  # (N,B,N,H)
-    lengths = inverse_length(ops.square(features).sum(-1)).expand_dims(2)
+    f = ops.transpose(features.reshape(G, N * B // G, H, E), (0, 2, 1, 3))
+    seen = ops.transpose(ops.bmm(f, W_turned), (0, 2, 3, 1))  # W f
+    dots = ops.bmm(o, seen.reshape(N, B, C + 1, H))  # (N,B,N,H)
+    gram = ops.transpose(ops.bmm(W, W_turned), (0, 2, 1, 3))  # W W
+    images = ops.bmm(o.reshape(G, -1, C + 1), gram.reshape(G, C + 1, H * (C + 1)))
+    images = images.reshape(N, B, N, H, C + 1)
+    squares = ops.sum(images * o.reshape(N, B, N, 1, C + 1), -1)  # (N,B,N,H)
+    lengths = inverse_length(ops.sum(ops.square(features), -1)).reshape(N, B, 1, H)
     return dots * lengths * inverse_length(squares)
 
 
 def inter_weights(query, keys, temperature, reduce_heads):
     """`attention.inter_weights`: beta (B,N) from query (B,H,E) and keys (N,B,H,E)."""
-    cosines = COSINES(query, keys.swapaxes(0, 1))[0]  # (B,N,H)
+    cosines, _, _ = COSINES(query, ops.transpose(keys, (1, 0, 2, 3)))  # (B,N,H)
     return reduce_heads(cosines, temperature)
 
 
@@ -163,8 +192,8 @@ class InformationMaximisation(nn.Cell):
         count = ranks.rows(B)
         mean = ranks.total(column_sums(p.reshape(1, B, K * C)).reshape(K, C)) / count
         mean_logs = ops.log(mean + epsilon)
-        confident = -ranks.total(row_sums(p * logs).reshape(B, K).sum(0)) / count
-        diverse = -(mean * mean_logs).sum(-1)
+        confident = -ranks.total(ops.sum(row_sums(p * logs).reshape(B, K), 0)) / count
+        diverse = -ops.sum(mean * mean_logs, -1)
         return confident - diverse, p, logs, mean, mean_logs
 
     def bprop(self, logits, epsilon, out, dout):
@@ -190,9 +219,9 @@ def im_loss(logits, epsilon):
 
 def im_losses(y, assembled, own, epsilon, choice):
     """`losses.im_loss` of y and `losses.intra_loss` at once."""
-    each = im_loss(ops.cat((y.expand_dims(1), *choice(assembled, own)), 1), epsilon)
-    im, intra = ops.split(each, [1, each.shape[0] - 1])
-    return im.reshape(()), intra.sum()
+    together = ops.cat((ops.expand_dims(y, 1), *choice(assembled, own)), 1)
+    each = INFORMATION_MAXIMISATION(together, epsilon)[0]
+    return each[:1].reshape(()), ops.sum(each[1:])
 
 
 class CrossEntropy(nn.Cell):
@@ -203,7 +232,7 @@ class CrossEntropy(nn.Cell):
 
     def construct(self, logits, wanted):
         each = ops.log_softmax(logits, -1) * wanted
-        mean = -ranks.total(each.sum()) / ranks.rows(logits.shape[0])
+        mean = -ranks.total(ops.sum(each)) / ranks.rows(logits.shape[0])
         return mean.reshape(()), ops.softmax(logits, -1)
 
     def bprop(self, logits, wanted, out, dout):
@@ -219,10 +248,10 @@ def mixtures(phi, beta, mu, products):
     """`mixed_centroids` of `mixed_feature`: phi~ . mu~_c and |mu~_c|^2, both (B,C).
 
     beta_k phi~ = sum_i beta_k beta_i phi_i, and the sum over k is part of the product with mu: no
-    tensor (B,N,C) is written and read again.
+    tensor (B,N,C) is written and read again. A length of zero may come out a rounding below it.
     """
     N, C, D = mu.shape
-    pairs = ops.bmm(beta.expand_dims(2), beta.expand_dims(1))  # (B,N,N)
+    pairs = beta.reshape(-1, N, 1) * beta.reshape(-1, 1, N)  # (B,N,N)
     weighted = ops.bmm(pairs, phi).reshape(-1, N * D)
-    dots = ROW_BY_ROW(weighted, mu.swapaxes(0, 1).reshape(C, N * D))
-    return dots, ops.maximum(ops.matmul(pairs.reshape(-1, N * N), products), 0.0)
+    dots = ROW_BY_ROW(weighted, ops.transpose(mu, (1, 0, 2)).reshape(C, N * D))
+    return dots, PRODUCT(pairs.reshape(-1, N * N), products)

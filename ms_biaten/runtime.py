@@ -1,6 +1,7 @@
 """Where and how MindSpore runs: device, precision, execution, versions. The one place that asks."""
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -41,6 +42,7 @@ def prepare(config):
         if config.run.cpu_threads:
             ms.device_context.cpu.op_tuning.threads_num(config.run.cpu_threads)
         ms.runtime.launch_blocking()  # small kernels: queueing them costs more than running them
+    gc.freeze()  # what is imported stays: MindSpore looks for garbage with every compilation
     ranks.start()
     _prepared.append(device)
 

@@ -169,10 +169,10 @@ def mixtures(phi, beta, mu, products):
     """`mixed_centroids` of `mixed_feature`: phi~ . mu~_c and |mu~_c|^2, both (B,C).
 
     beta_k phi~ = sum_i beta_k beta_i phi_i, and the sum over k is part of the product with mu: no
-    tensor (B,N,C) is written and read again.
+    tensor (B,N,C) is written and read again. A length of zero may come out a rounding below it.
     """
     N, C, D = mu.shape
     pairs = beta[:, :, None] * beta[:, None, :]  # (B,N,N)
     weighted = torch.bmm(pairs, phi).reshape(-1, N * D)
     dots = weighted @ mu.transpose(0, 1).reshape(C, N * D).T
-    return dots, (pairs.reshape(-1, N * N) @ products).clamp(min=0.0)
+    return dots, pairs.reshape(-1, N * N) @ products
