@@ -72,8 +72,11 @@ def epoch_seconds(sizes, samples, batch, chunk, multiplied):
     return samples / batch * step + samples / chunk * look
 
 
-def seconds_of(products, multiplied, repeats=20):
-    """The median time of all of them, one after the other, under `multiplied(factors)()`."""
+REPEATED = 20
+
+
+def seconds_of(products, multiplied, repeats=10):
+    """The time of all of them, one after the other: a median of means over `REPEATED`."""
     rng = np.random.default_rng(0)
     factors = [
         (
@@ -87,14 +90,14 @@ def seconds_of(products, multiplied, repeats=20):
         started = time.perf_counter()
         call()
         taken.append(time.perf_counter() - started)
-    return median(taken[repeats // 2 :])
+    return median(taken[repeats // 2 :]) / REPEATED
 
 
 def in_mindspore(factors):
-    """One graph, as the step is: between graphs, threads fall asleep.
+    """`REPEATED` times in one graph, one after the other, as most are in a step.
 
-    One after the other, as most are there: independent ones would share the cores. Called as long
-    kernels are: in a graph as small as this one, the waiting caller would take half a core.
+    Independent ones would share the cores. And a graph of at most a hundred kernels is run by its
+    caller, which waits for them in a loop that takes half a core; a step has more.
     """
     from mindspore import Tensor, ops
 
@@ -103,19 +106,26 @@ def in_mindspore(factors):
     count, product = len(factors), ops.BatchMatMul()
 
     def all_of(*tensors):
-        made, last = [], tensors[0]
-        for i in range(count):
-            last = product(ops.depend(tensors[2 * i], last), tensors[2 * i + 1])
-            made.append(last)
-        return made
+        last = tensors[0]
+        for _ in range(REPEATED):
+            for i in range(count):
+                last = product(ops.depend(tensors[2 * i], last), tensors[2 * i + 1])
+        return last
 
-    graph = Graph(all_of, long_kernels=True)
+    graph = Graph(all_of)
     tensors = [Tensor(array) for pair in factors for array in pair]
     return lambda: graph(*tensors)
 
 
 def in_torch(factors):
+    """By the quickest product that PyTorch has, which the authors' structure does not ask for."""
     import torch
 
-    tensors = [(torch.from_numpy(a), torch.from_numpy(b)) for a, b in factors]
-    return lambda: [torch.bmm(a, b) for a, b in tensors]
+    from torch_ref.products import product
+
+    tensors = [
+        (torch.from_numpy(a), torch.from_numpy(b))
+        for matrices in factors
+        for a, b in zip(*matrices, strict=True)
+    ]
+    return lambda: [product(a, b) for _ in range(REPEATED) for a, b in tensors]

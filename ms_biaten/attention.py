@@ -63,14 +63,19 @@ def intra_similarity(features, outputs):
     return (unit(features).expand_dims(2) * unit(outputs)).sum(-1).swapaxes(0, 1)
 
 
+def tempered(similarity, temperature):
+    """One is the default, and a kernel less."""
+    return similarity if temperature == 1 else similarity / temperature
+
+
 def mean_then_softmax(similarity, temperature):
     """Supplement, multi-head: (..., N, H) -> (..., N), the cosines averaged over heads."""
-    return ops.softmax(ops.mean(similarity, -1) / temperature, -1)
+    return ops.softmax(tempered(ops.mean(similarity, -1), temperature), -1)
 
 
 def softmax_then_mean(similarity, temperature):
     """Released code: a softmax per head, then the mean of the weights."""
-    return ops.mean(ops.softmax(similarity / temperature, -2), -1)
+    return ops.mean(ops.softmax(tempered(similarity, temperature), -2), -1)
 
 
 def through(x):
@@ -123,13 +128,27 @@ class Projection(nn.Cell):
         self.joined = Parameter(ops.zeros(joined_shape(shape)))  # its last row is the bias
 
 
+def weights_of(phi, feature, query, heads, temperature, reduce_heads):
+    """Eqs. (7)-(9): beta (B,N) of features under W^F and W^QF."""
+    asked = joint_query(phi, query.joined, None, heads)
+    if feature.joined.shape[0] == 1:  # one W^F for all sources: they need not come first
+        keys = project(phi, feature.joined, None, heads)  # (B,N,H,E)
+        return quick.sample_weights(asked, keys, temperature, reduce_heads)
+    keys = feature_keys(phi, feature.joined, None, heads)
+    return quick.inter_weights(asked, keys, temperature, reduce_heads)
+
+
 def one_hot_outputs(attention, phi, weight, bias):
     """With the one-hot alpha y~^i = y^ii: no cross-domain outputs, no keys of them."""
     own = own_outputs(phi, weight, bias)
-    seen = attention.gradient(phi)
-    keys = feature_keys(seen, attention.feature.joined, None, attention.heads)
-    asked = joint_query(seen, attention.query.joined, None, attention.heads)
-    beta = quick.inter_weights(asked, keys, attention.temperature, attention.reduce_heads)
+    beta = weights_of(
+        attention.gradient(phi),
+        attention.feature,
+        attention.query,
+        attention.heads,
+        attention.temperature,
+        attention.reduce_heads,
+    )
     return own, attention.gradient(own), one_hot_alpha(phi), beta, ensemble(beta, own)
 
 

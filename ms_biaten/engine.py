@@ -1,5 +1,7 @@
 """What every method shares: predicting, updating, and a state that can be saved and resumed."""
 
+import math
+
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
@@ -22,13 +24,21 @@ def clip_factor(gradients, limit):
 
 def squared(x):
     """|x|^2 in parts, by products: MindSpore sums millions of numbers several times slower."""
-    return squared_lengths(x.reshape(in_parts(x.shape)))
+    return squared_lengths(x.reshape(in_parts(x.shape))).reshape(-1)
 
 
 @ops.constexpr
 def in_parts(shape):
-    """A part for every row of a matrix, one for a vector; see `quick.resized`."""
-    return (shape[0] if len(shape) > 1 else 1, -1)
+    """(G,J,E) of as many numbers: a few long rows at once; see `quick.squared_lengths`."""
+    size = math.prod(shape)
+    together = divisor(size, 10)
+    width = divisor(size // together, 2048)
+    return (size // together // width, together, width)
+
+
+def divisor(size, most):
+    """The largest that is at most `most`."""
+    return next(d for d in range(min(most, size), 0, -1) if size % d == 0)
 
 
 def grouped(trained, scale):

@@ -5,8 +5,9 @@ Shapes: B batch, N sources, R raw width, D bottleneck width, C classes.
 
 from mindspore import Parameter, nn, ops
 
+from ms_biaten.joined import joined_shape
 from ms_biaten.normalisation import BatchNorm
-from ms_biaten.quick import BATCHED_COLUMN_BY_ROW, ones
+from ms_biaten.quick import BATCHED_COLUMN_BY_ROW, with_one
 
 
 def weight_norm(weight_v, weight_g):
@@ -33,8 +34,8 @@ class Bottlenecks(nn.Cell):
     def __init__(self, sizes):
         super().__init__()
         self.sources, self.width = sizes.sources, sizes.width
-        self.weight = Parameter(ops.zeros((sizes.sources, sizes.raw, sizes.width)))
-        self.bias = Parameter(ops.zeros((sizes.sources, 1, sizes.width)))
+        shape = (sizes.sources, sizes.raw, sizes.width)
+        self.joined = Parameter(ops.zeros(joined_shape(shape)))  # its last rows are the biases
         # One layer over N*D channels: channels are independent, so it equals N layers over D. Its
         # kernel is many times quicker on (1,N*D,B,1), a channel's numbers side by side, than on
         # (B,N*D): so samples are columns from the product on.
@@ -44,9 +45,8 @@ class Bottlenecks(nn.Cell):
     def linear(self, raw):
         """Before normalisation, samples as columns: (N*D, B)."""
         B, N, _ = raw.shape
-        z = BATCHED_COLUMN_BY_ROW(self.weight, ops.transpose(raw, (1, 0, 2)))  # (N,D,B)
-        z = z + ops.bmm(self.bias.reshape(N, self.width, 1), ones((N, 1, B), raw.dtype))
-        return z.reshape(N * self.width, B)
+        rows = with_one(ops.transpose(raw, (1, 0, 2)), (N, B, 1))
+        return BATCHED_COLUMN_BY_ROW(self.joined, rows).reshape(N * self.width, B)
 
     def construct(self, raw):
         z = self.linear(raw)

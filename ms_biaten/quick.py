@@ -38,8 +38,9 @@ def ones(shape, dtype):
 
 
 @ops.constexpr
-def eye(size, dtype):
-    return Tensor(np.eye(size), dtype)
+def diagonal(size, dtype):
+    """(J*J,J): of a matrix (J,J) as a row, its diagonal; turned, a matrix that has nothing else."""
+    return Tensor(np.eye(size * size)[:, :: size + 1], dtype)
 
 
 def affine(x, weight, bias):
@@ -63,9 +64,12 @@ def row_sums(x):
 
 
 def squared_lengths(x):
-    """|x|^2 of every vector (..., E) -> (R,): each by itself, no squares are written."""
-    rows = x.reshape(-1, 1, x.shape[-1])
-    return BATCHED_ROW_BY_ROW(rows, rows).reshape(-1)
+    """|x|^2 of every vector: (G,J,E) -> (G,J), from the products of a group's vectors with all.
+
+    No squares are written, and of a few vectors these products take less time than J by themselves.
+    """
+    J = x.shape[1]
+    return PRODUCT(BATCHED_ROW_BY_ROW(x, x).reshape(-1, J * J), diagonal(J, x.dtype))
 
 
 def column_sums(x):
@@ -93,13 +97,13 @@ def repeated(x, count):
 def same_head(x):
     """(X,J*H,H) -> (X,J,H): of the products of all heads, those of a head with itself."""
     X, rows, H = x.shape
-    return ops.sum(x.reshape(X, rows // H, H, H) * eye(H, x.dtype), -1)
+    return PRODUCT(x.reshape(-1, H * H), diagonal(H, x.dtype)).reshape(X, rows // H, H)
 
 
 def by_head(x):
     """(X,J,H) -> (X,J*H,H), zero where the heads differ: a factor for every head's own vector."""
     X, J, H = x.shape
-    return (x.reshape(X, J, H, 1) * eye(H, x.dtype)).reshape(X, J * H, H)
+    return ROW_BY_ROW(x.reshape(-1, H), diagonal(H, x.dtype)).reshape(X, J * H, H)
 
 
 class Cosines(nn.Cell):
@@ -117,7 +121,7 @@ class Cosines(nn.Cell):
         X, H, E = query.shape
         rows = keys.reshape(X, -1, E)  # (X,J*H,E)
         per_query = inverse_length(squared_lengths(query)).reshape(X, 1, H)
-        per_key = inverse_length(squared_lengths(rows)).reshape(X, -1, H)
+        per_key = inverse_length(squared_lengths(keys.reshape(-1, H, E))).reshape(X, -1, H)
         s = same_head(BATCHED_ROW_BY_ROW(rows, query)) * per_key * per_query
         return s, per_query, per_key
 
@@ -173,8 +177,12 @@ def keyless_similarity(features, outputs, weight, bias):
 
 def inter_weights(query, keys, temperature, reduce_heads):
     """`attention.inter_weights`: beta (B,N) from query (B,H,E) and keys (N,B,H,E)."""
-    cosines, _, _ = COSINES(query, ops.transpose(keys, (1, 0, 2, 3)))  # (B,N,H)
-    return reduce_heads(cosines, temperature)
+    return sample_weights(query, ops.transpose(keys, (1, 0, 2, 3)), temperature, reduce_heads)
+
+
+def sample_weights(query, keys, temperature, reduce_heads):
+    """`inter_weights` of keys by sample (B,N,H,E)."""
+    return reduce_heads(COSINES(query, keys)[0], temperature)
 
 
 class InformationMaximisation(nn.Cell):

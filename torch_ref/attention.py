@@ -60,14 +60,19 @@ def intra_similarity(features, outputs):
     return (unit(features)[:, :, None] * unit(outputs)).sum(-1).transpose(0, 1)
 
 
+def tempered(similarity, temperature):
+    """One is the default, and a kernel less."""
+    return similarity if temperature == 1 else similarity / temperature
+
+
 def mean_then_softmax(similarity, temperature):
     """Supplement, multi-head: (..., N, H) -> (..., N), the cosines averaged over heads."""
-    return torch.softmax(similarity.mean(-1) / temperature, -1)
+    return torch.softmax(tempered(similarity.mean(-1), temperature), -1)
 
 
 def softmax_then_mean(similarity, temperature):
     """Released code: a softmax per head, then the mean of the weights."""
-    return torch.softmax(similarity / temperature, -2).mean(-1)
+    return torch.softmax(tempered(similarity, temperature), -2).mean(-1)
 
 
 def through(x):
@@ -115,14 +120,27 @@ class Projection(nn.Module):
         self.bias = nn.Parameter(torch.zeros(bias_shape))
 
 
+def weights_of(phi, feature, query, heads, temperature, reduce_heads):
+    """Eqs. (7)-(9): beta (B,N) of features under W^F and W^QF."""
+    asked = joint_query(phi, query.weight, query.bias, heads)
+    if len(feature.weight) == 1:  # one W^F for all sources: they need not come first
+        keys = project(phi, feature.weight, feature.bias, heads)  # (B,N,H,E)
+        return quick.sample_weights(asked, keys, temperature, reduce_heads)
+    keys = feature_keys(phi, feature.weight, feature.bias, heads)
+    return quick.inter_weights(asked, keys, temperature, reduce_heads)
+
+
 def one_hot_outputs(attention, phi, weight, bias):
     """With the one-hot alpha y~^i = y^ii: no cross-domain outputs, no keys of them."""
     own = own_outputs(phi, weight, bias)
-    seen = attention.gradient(phi)
-    feature, query = attention.feature, attention.query
-    keys = feature_keys(seen, feature.weight, feature.bias, attention.heads)
-    asked = joint_query(seen, query.weight, query.bias, attention.heads)
-    beta = quick.inter_weights(asked, keys, attention.temperature, attention.reduce_heads)
+    beta = weights_of(
+        attention.gradient(phi),
+        attention.feature,
+        attention.query,
+        attention.heads,
+        attention.temperature,
+        attention.reduce_heads,
+    )
     return own, attention.gradient(own), one_hot_alpha(phi), beta, ensemble(beta, own)
 
 

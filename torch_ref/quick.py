@@ -6,12 +6,14 @@ gradients included.
 
 import torch
 
+from torch_ref.products import Affine, by_onednn, product, stacked
+
 NORM_FLOOR = 1e-8  # of a vector's length in a cosine
 
 
 def affine(x, weight, bias):
     """x W + b for each group: x (G,S,K), weight (G,K,J), bias (G,1,J)."""
-    return torch.baddbmm(bias, x, weight)
+    return Affine.apply(x, weight, bias) if by_onednn(x) else torch.baddbmm(bias, x, weight)
 
 
 def inverse_length(squared):
@@ -55,37 +57,40 @@ class KeyedCosines(torch.autograd.Function):
     @staticmethod
     def forward(context, query, outputs, weight, bias):
         G, X, H, E = query.shape
-        keys = outputs.new_empty(G, outputs.shape[1], H * E)
-        lengths, dots = outputs.new_empty(2, G, X, keys.shape[1] // X, H)
-        for g, key in enumerate(keys):
-            torch.addmm(bias[g], outputs[g], weight[g], out=key)
+        lengths, dots = outputs.new_empty(2, G, X, outputs.shape[1] // X, H)
+        keys = []
+        for g in range(G):
+            key = product(outputs[g], weight[g], bias[g, 0])
+            keys.append(key)
             torch.linalg.vector_norm(key.view(X, -1, H, E), dim=-1, out=lengths[g])
             every = torch.bmm(key.view(X, -1, E), query[g].transpose(1, 2))  # (X,N*H,H)
             dots[g] = every.view(X, -1, H, H).diagonal(dim1=2, dim2=3)
         per_query = inverse_length(torch.linalg.vector_norm(query, dim=-1).square())[:, :, None]
         per_key = inverse_length(lengths.square())
         s = dots * per_key * per_query
-        context.save_for_backward(query, outputs, weight, keys, s, per_query, per_key)
+        context.save_for_backward(query, outputs, weight, s, per_query, per_key, *keys)
         return s
 
     @staticmethod
     def backward(context, ds):
-        query, outputs, weight, keys, s, per_query, per_key = context.saved_tensors
+        query, outputs, weight, s, per_query, per_key, *keys = context.saved_tensors
         _, X, H, E = query.shape
         cross = (ds * per_key * per_query)[..., None]  # (G,X,N,H,1)
         along = (ds * s * per_key * per_key).neg_()[..., None]
         back = (ds * s).sum(2) * per_query.squeeze(2).square()  # (G,X,H)
-        to_query, to_weight = torch.empty_like(query), torch.empty_like(weight)
-        to_outputs = torch.empty_like(outputs) if context.needs_input_grad[1] else None
+        to_query = torch.empty_like(query)
+        to_outputs, to_weight, to_bias = [], [], []
         for g, to_key in enumerate(keys):
             key = to_key.view(X, -1, H, E)
             torch.sum(cross[g] * key, 1, out=to_query[g])
             key.mul_(along[g]).addcmul_(cross[g], query[g, :, None])
-            torch.mm(outputs[g].T, to_key, out=to_weight[g])
-            if to_outputs is not None:
-                torch.mm(to_key, weight[g].T, out=to_outputs[g])
+            to_weight.append(product(outputs[g].T, to_key))
+            to_bias.append(to_key.sum(0, keepdim=True))
+            if context.needs_input_grad[1]:
+                to_outputs.append(product(to_key, weight[g].T))
         to_query.addcmul_(back[..., None], query, value=-1)
-        return to_query, to_outputs, to_weight, keys.sum(1, keepdim=True)
+        of_outputs = stacked(to_outputs) if to_outputs else None
+        return to_query, of_outputs, stacked(to_weight), stacked(to_bias)
 
 
 def keyed_similarity(features, outputs, weight, bias):
@@ -121,7 +126,12 @@ def keyless_similarity(features, outputs, weight, bias):
 
 def inter_weights(query, keys, temperature, reduce_heads):
     """`attention.inter_weights`: beta (B,N) from query (B,H,E) and keys (N,B,H,E)."""
-    return reduce_heads(Cosines.apply(query, keys.transpose(0, 1)), temperature)
+    return sample_weights(query, keys.transpose(0, 1), temperature, reduce_heads)
+
+
+def sample_weights(query, keys, temperature, reduce_heads):
+    """`inter_weights` of keys by sample (B,N,H,E)."""
+    return reduce_heads(Cosines.apply(query, keys), temperature)
 
 
 class InformationMaximisation(torch.autograd.Function):
@@ -174,5 +184,5 @@ def mixtures(phi, beta, mu, products):
     N, C, D = mu.shape
     pairs = beta[:, :, None] * beta[:, None, :]  # (B,N,N)
     weighted = torch.bmm(pairs, phi).reshape(-1, N * D)
-    dots = weighted @ mu.transpose(0, 1).reshape(C, N * D).T
-    return dots, pairs.reshape(-1, N * N) @ products
+    dots = product(weighted, mu.transpose(0, 1).reshape(C, N * D).T)
+    return dots, product(pairs.reshape(-1, N * N), products)

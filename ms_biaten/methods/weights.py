@@ -6,9 +6,8 @@
 from mindspore import Parameter, nn, ops
 
 from ms_biaten import ranks
-from ms_biaten.attention import GRADIENT, HEADS, Projection, feature_keys, joint_query
+from ms_biaten.attention import GRADIENT, HEADS, Projection, weights_of
 from ms_biaten.heads import WeightNormLinear
-from ms_biaten.quick import inter_weights
 
 TINY = 1e-16
 
@@ -104,10 +103,14 @@ class Aten(nn.Cell):
         return self.beta(phi)
 
     def beta(self, phi):
-        seen = self.gradient(phi)
-        keys = feature_keys(seen, self.feature.joined, None, self.heads)
-        query = joint_query(seen, self.query.joined, None, self.heads)
-        return inter_weights(query, keys, self.temperature, self.reduce_heads)
+        return weights_of(
+            self.gradient(phi),
+            self.feature,
+            self.query,
+            self.heads,
+            self.temperature,
+            self.reduce_heads,
+        )
 
 
 class AtenTimesPrior(Aten):

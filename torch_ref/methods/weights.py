@@ -6,9 +6,8 @@
 import torch
 from torch import nn
 
-from torch_ref.attention import GRADIENT, HEADS, Projection, feature_keys, joint_query
+from torch_ref.attention import GRADIENT, HEADS, Projection, weights_of
 from torch_ref.heads import WeightNormLinear
-from torch_ref.quick import inter_weights
 
 TINY = 1e-16
 
@@ -102,10 +101,14 @@ class Aten(nn.Module):
         return self.beta(phi)
 
     def beta(self, phi):
-        seen = self.gradient(phi)
-        keys = feature_keys(seen, self.feature.weight, self.feature.bias, self.heads)
-        query = joint_query(seen, self.query.weight, self.query.bias, self.heads)
-        return inter_weights(query, keys, self.temperature, self.reduce_heads)
+        return weights_of(
+            self.gradient(phi),
+            self.feature,
+            self.query,
+            self.heads,
+            self.temperature,
+            self.reduce_heads,
+        )
 
 
 class AtenTimesPrior(Aten):
