@@ -4,7 +4,8 @@
 
 Prints milliseconds per step of each kind of kernel, the largest first, and what is between kernels:
 in MindSpore for Bi-ATEN and for ATEN, in PyTorch for the mirror and for the authors' structure,
-each in a process of its own.
+each in a process of its own. Beside them stands how quickly the framework goes through memory: what
+reads and writes every parameter, or every key, takes at least its bytes at that speed.
 """
 
 import csv
@@ -25,6 +26,8 @@ from benchmarks.sides import made, surveyed, train
 
 SIDE, STEPS = "mindspore", 20
 SHOWN = 16  # kinds of kernels
+NUMBERS = 10_000_000  # of an array that no cache holds, as many as Bi-ATEN has parameters
+PASSES = 120  # in one graph: a smaller one would be run by its caller, see `gemms.in_mindspore`
 
 
 def main():
@@ -51,6 +54,38 @@ def ready(side, method, multiplied):
     return step, wall, gemms.seconds_of(products, multiplied)
 
 
+def speed_of(passes):
+    """GB a second of `PASSES` products of two arrays into a third, number by number."""
+    taken = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        passes()
+        taken.append((time.perf_counter() - begun) / PASSES)
+    return round(3 * 4e-9 * NUMBERS / statistics.median(taken), 1)
+
+
+def memory_in_mindspore():
+    from mindspore import Tensor, ops
+
+    from ms_biaten.runtime import Graph
+
+    def passes(a, b):
+        last = a
+        for _ in range(PASSES):
+            last = ops.mul(ops.depend(a, last), b)
+        return last
+
+    graph, arrays = Graph(passes), [Tensor(np.ones(NUMBERS, np.float32)) for _ in "ab"]
+    return speed_of(lambda: graph(*arrays))
+
+
+def memory_in_torch():
+    import torch
+
+    a, b, into = (torch.ones(NUMBERS) for _ in "abc")
+    return speed_of(lambda: [torch.mul(a, b, out=into) for _ in range(PASSES)])
+
+
 def in_mindspore(method):
     step, wall, ideal = ready(SIDE, method, gemms.in_mindspore)
     import mindspore as ms
@@ -71,7 +106,8 @@ def in_mindspore(method):
         with table.open() as file:
             rows = list(csv.DictReader(file))
     kinds = Counter({row["op_type"]: float(row["total_compute_time"]) / STEPS for row in rows})
-    return told(kinds, sum(int(row["type_occurrences"]) for row in rows), wall, ideal)
+    count = sum(int(row["type_occurrences"]) for row in rows)
+    return told(kinds, count, wall, ideal, memory_in_mindspore())
 
 
 def in_torch(side):
@@ -83,14 +119,15 @@ def in_torch(side):
             step(index)
     rows = recorded.key_averages()
     kinds = Counter({row.key: 1e-3 * row.self_cpu_time_total / STEPS for row in rows})
-    return told(kinds, sum(row.count for row in rows), wall, ideal)
+    return told(kinds, sum(row.count for row in rows), wall, ideal, memory_in_torch())
 
 
-def told(kinds, kernels, wall, ideal):
+def told(kinds, kernels, wall, ideal, gb_per_second):
     return {
         "step_ms": round(1e3 * wall, 1),
         "kernels": kernels // STEPS,
         "products_of_the_formula_ms": round(1e3 * ideal, 1),
+        "memory_gb_s": gb_per_second,
         "kernels_ms": {kind: round(ms_, 2) for kind, ms_ in kinds.most_common(SHOWN)},
         "other_kernels_ms": round(sum(ms_ for _, ms_ in kinds.most_common()[SHOWN:]), 2),
         "between_kernels_ms": round(1e3 * wall - sum(kinds.values()), 1),

@@ -44,6 +44,7 @@ def step(side, problem, samples):
         train(side, engine, bank, rows, memory)
         taken.append(time.perf_counter() - begun)
     seconds = statistics.median(taken[WARM_UP:])
+    memory_mb = peak_memory_mb()
     products = gemms.step_products(problem.sizes, size, problem.config.method.name)
     ideal = gemms.seconds_of(products, MULTIPLIED[SIDES[side][0]])
     flop = 2e-9 * sum(product.multiply_adds for product in products)
@@ -57,7 +58,7 @@ def step(side, problem, samples):
         "import_s": round(ready - started, 2),
         "first_step_s": round(taken[0], 2),
         "to_first_step_s": round(ready - started + before - ready + taken[0], 2),
-        "memory_mb": peak_memory_mb(),
+        "memory_mb": memory_mb,
     }
 
 
@@ -114,11 +115,12 @@ def evaluate(side, problem, samples):
 def epoch(side, problem, samples):
     """A whole epoch from a float16 bank on disk: labels, steps, evaluation."""
     from ms_biaten.spec.bank import load_bank, save_bank
+    from ms_biaten.spec.placement import placed
 
     with tempfile.TemporaryDirectory() as place:
         save_bank(Path(place) / "bank", problem.bank(samples, np.float16))
         engine = made(side, problem)
-        bank = load_bank(Path(place) / "bank")
+        bank = placed(load_bank(Path(place) / "bank"), "disk")  # as a run has it by default
         size = problem.config.run.eval_batch
         run = authors_epoch if side == "authors" else our_epoch
         surveyed(side, engine, bank, size)

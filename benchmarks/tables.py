@@ -70,6 +70,19 @@ def best_rounds():
     return markdown(("times the authors'", *sides, "authors, samples/s"), rows)
 
 
+def first_steps():
+    """Seconds from before the interpreter starts, on the shipped benchmark."""
+    found = record("first_step")["medians"]
+    stages = {
+        "to_framework_s": "framework imported",
+        "to_survey_s": "bank read, engine made",
+        "to_step_s": "target surveyed",
+        "first_step_s": "**first step made**",
+    }
+    rows = [(name, *(f"{row[key]:.1f}" for row in found.values())) for key, name in stages.items()]
+    return markdown(("seconds until", *found), rows)
+
+
 def profile():
     """Milliseconds of each kind of kernel in MindSpore, Bi-ATEN beside ATEN."""
     return kernels("kernel", {"bi_aten": "Bi-ATEN", "aten": "ATEN"})
@@ -92,6 +105,7 @@ def kernels(what, shown):
     rows += [row("between kernels, noise", [part["between_kernels_ms"] for part in found])]
     rows += [row("**the step**", [part["step_ms"] for part in found])]
     rows += [row("the products alone", [part["products_of_the_formula_ms"] for part in found])]
+    rows += [row("memory, GB/s", [part["memory_gb_s"] for part in found])]
     return markdown((what, *(f"{name}, ms a step" for name in shown.values())), rows)
 
 
@@ -135,7 +149,7 @@ def fuzz():
     return markdown((*header, *more), rows)
 
 
-TABLES = (steps, passes, best_rounds, profile, profile_torch, scale, growth, fuzz)
+TABLES = (steps, passes, best_rounds, first_steps, profile, profile_torch, scale, growth, fuzz)
 
 
 def main():
