@@ -221,6 +221,7 @@ NOT_RUN = {
     "make office_caltech IMAGES=folder": "trains four sources; the story `office` has `build`",
     "make bench": MEASURES,
     "python -m benchmarks.scale": MEASURES,
+    "python -m benchmarks.first_step --rounds 5": MEASURES,
     "python -m benchmarks.growth": MEASURES,
     "python -m benchmarks.kills --kills 200 --jobs 2": "tests/test_crash.py has a short form",
     "python -m benchmarks.kills --every-write": "tests/test_crash.py has a short form",
