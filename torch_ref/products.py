@@ -22,7 +22,7 @@ def by_onednn(x):
 def product(a, b, bias=None):
     """a b + bias: a (S,K), b (K,J), bias (J,)."""
     if by_onednn(a):
-        # Rows apart from each other would be multiplied by its reference, a thousand times slower.
+        # Rows apart from each other would be multiplied by its reference, hundreds of times slower.
         dense = b if b.is_contiguous() or b.T.is_contiguous() else b.contiguous()
         return torch.ops.mkldnn._linear_pointwise(a, dense.T, bias, "none", [], "")
     return a @ b if bias is None else torch.addmm(bias, a, b)
