@@ -1,8 +1,8 @@
 """Products of matrices in single precision on a CPU, by oneDNN.
 
-PyTorch itself asks MKL for them, which leaves the wide registers of some makers' processors unused:
-there oneDNN, which comes with PyTorch as well, takes half the time. Its product is the one that
-`torch.compile` puts in place of a linear layer; it has no gradient of its own.
+PyTorch itself asks MKL for them. On some processors oneDNN, which comes with PyTorch as well, takes
+half the time (docs/scaling.md). Its product is the one that `torch.compile` puts in place of a
+linear layer. It has no gradient of its own: under autograd, `Affine` has.
 """
 
 import torch
