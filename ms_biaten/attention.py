@@ -128,27 +128,22 @@ class Projection(nn.Cell):
         self.joined = Parameter(ops.zeros(joined_shape(shape)))  # its last row is the bias
 
 
-def weights_of(phi, feature, query, heads, temperature, reduce_heads):
+def weights_of(attention, phi):
     """Eqs. (7)-(9): beta (B,N) of features under W^F and W^QF."""
-    asked = joint_query(phi, query.joined, None, heads)
+    seen, feature, heads = attention.gradient(phi), attention.feature, attention.heads
+    reduced = attention.temperature, attention.reduce_heads
+    query = joint_query(seen, attention.query.joined, None, heads)
     if feature.joined.shape[0] == 1:  # one W^F for all sources: they need not come first
-        keys = project(phi, feature.joined, None, heads)  # (B,N,H,E)
-        return quick.sample_weights(asked, keys, temperature, reduce_heads)
-    keys = feature_keys(phi, feature.joined, None, heads)
-    return quick.inter_weights(asked, keys, temperature, reduce_heads)
+        keys = project(seen, feature.joined, None, heads)  # (B,N,H,E)
+        return quick.sample_weights(query, keys, *reduced)
+    keys = feature_keys(seen, feature.joined, None, heads)
+    return quick.inter_weights(query, keys, *reduced)
 
 
 def one_hot_outputs(attention, phi, weight, bias):
     """With the one-hot alpha y~^i = y^ii: no cross-domain outputs, no keys of them."""
     own = own_outputs(phi, weight, bias)
-    beta = weights_of(
-        attention.gradient(phi),
-        attention.feature,
-        attention.query,
-        attention.heads,
-        attention.temperature,
-        attention.reduce_heads,
-    )
+    beta = weights_of(attention, phi)
     return own, attention.gradient(own), one_hot_alpha(phi), beta, ensemble(beta, own)
 
 

@@ -103,14 +103,7 @@ class Aten(nn.Cell):
         return self.beta(phi)
 
     def beta(self, phi):
-        return weights_of(
-            self.gradient(phi),
-            self.feature,
-            self.query,
-            self.heads,
-            self.temperature,
-            self.reduce_heads,
-        )
+        return weights_of(self, phi)
 
 
 class AtenTimesPrior(Aten):
