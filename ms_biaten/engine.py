@@ -1,12 +1,13 @@
 """What every method shares: predicting, updating, and a state that can be saved and resumed."""
 
+import contextlib
 import math
 
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from ms_biaten import ranks
+from ms_biaten import cores, ranks
 from ms_biaten.backbones.stochastic_depth import draw_depth, is_drawn
 from ms_biaten.extract import Extractor
 from ms_biaten.joined import apart
@@ -129,6 +130,11 @@ class Engine:
         ops.assign(bottlenecks.norm.moving_mean, mean)
         ops.assign(bottlenecks.norm.moving_variance, ranks.total(squares))
 
+    def undisturbed(self):
+        """While epochs are made: see `cores`. Several workers would all leave the same core."""
+        alone_on_cpu = self.config.run.device == "CPU" and ranks.size() == 1
+        return cores.undisturbed() if alone_on_cpu else contextlib.nullcontext()
+
     # -- one batch -----------------------------------------------------------------------------
 
     def begin_epoch(self, epoch):
@@ -138,7 +144,8 @@ class Engine:
 
     def step(self, raw, memory, lr, learned):
         """One update; a flat record of its losses, weights and labels."""
-        self.objective.set_train(True)
+        if not self.model.training:  # asking costs less than telling every cell again
+            self.objective.set_train(True)
         draw_depth(self.objective, self.config.train.batch_size, self.rng)
         loss, length, parts = self.update(
             self.tensor(raw),

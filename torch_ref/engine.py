@@ -1,5 +1,7 @@
 """What every method shares: predicting, updating, and a state that can be saved and resumed."""
 
+import contextlib
+
 import numpy as np
 import torch
 from torch import nn
@@ -106,6 +108,10 @@ class Engine:
             squares = squares + centred.square().sum(0) / (count - 1)
         bottlenecks.norm.running_mean.copy_(mean)
         bottlenecks.norm.running_var.copy_(squares)
+
+    def undisturbed(self):
+        """While epochs are made. PyTorch's threads are left as they are."""
+        return contextlib.nullcontext()
 
     # -- one batch -----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,6 +42,9 @@ class Engine(Protocol):
 
     def step(self, raw: np.ndarray, memory: np.ndarray, lr: float, learned: bool) -> dict[str, Any]:
         """One update by Eq. (17); a flat record of losses, weights and labels."""
+
+    def undisturbed(self) -> AbstractContextManager[None]:
+        """Held while an epoch is made: whatever keeps its own threads out of its way."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Before the steps of an epoch."""
@@ -91,7 +95,8 @@ def run(
 
     try:
         for epoch in range(position["epoch"], epochs):
-            line, survey, labels = train_epoch(engine, bank, folder, epoch, workers)
+            with engine.undisturbed():
+                line, survey, labels = train_epoch(engine, bank, folder, epoch, workers)
             state = states[epoch % 2] = engine.state(states[epoch % 2])
             guard.check_weights(state, bank.domains)
             position = {**position, "epoch": epoch + 1, "step": line["step"]}
