@@ -8,6 +8,7 @@ each in a process of its own. Beside them stands how quickly the framework goes 
 reads and writes every parameter, or every key, takes at least its bytes at that speed.
 """
 
+import contextlib
 import csv
 import json
 import statistics
@@ -25,6 +26,7 @@ from benchmarks.problems import Problem
 from benchmarks.sides import made, surveyed, train, undisturbed
 
 SIDE, STEPS = "mindspore", 20
+WARM_UP = 40  # MindSpore tries how many threads a kernel is quickest with, 30 times at most
 SHOWN = 16  # kinds of kernels
 NUMBERS = 10_000_000  # of an array that no cache holds, as many as Bi-ATEN has parameters
 PASSES = 120  # in one graph: a smaller one would be run by its caller, see `gemms.in_mindspore`
@@ -36,8 +38,12 @@ def main():
     print(json.dumps(found, indent=1))
 
 
+@contextlib.contextmanager
 def ready(side, method, multiplied):
-    """`step(index)`, and the median time of one; the time of the products alone."""
+    """`step(index)`, and the median time of one; the time of the products alone.
+
+    As in a run, threads are held to their cores from the first step to the last.
+    """
     problem = Problem.of("domainnet", method)
     engine = made(side, problem)
     bank, size = problem.bank(512), problem.config.train.batch_size
@@ -45,14 +51,16 @@ def ready(side, method, multiplied):
 
     def step(index):
         rows = np.arange(index * size, (index + 1) * size) % len(bank)
-        with undisturbed(engine):
-            begun = time.perf_counter()
-            train(side, engine, bank, rows, memory)
-            return time.perf_counter() - begun
+        begun = time.perf_counter()
+        train(side, engine, bank, rows, memory)
+        return time.perf_counter() - begun
 
-    wall = statistics.median([step(index) for index in range(STEPS)][STEPS // 2 :])
     products = gemms.step_products(problem.sizes, size, method)
-    return step, wall, gemms.seconds_of(products, multiplied)
+    ideal = gemms.seconds_of(products, multiplied)
+    with undisturbed(engine):
+        for index in range(WARM_UP):
+            step(index)
+        yield step, statistics.median(step(index) for index in range(STEPS)), ideal
 
 
 def speed_of(passes):
@@ -88,11 +96,11 @@ def memory_in_torch():
 
 
 def in_mindspore(method):
-    step, wall, ideal = ready(SIDE, method, gemms.in_mindspore)
     import mindspore as ms
     from mindspore.profiler import ProfilerActivity, profile
 
-    with tempfile.TemporaryDirectory() as place:
+    prepared = ready(SIDE, method, gemms.in_mindspore)
+    with tempfile.TemporaryDirectory() as place, prepared as (step, wall, ideal):
         handler = ms.profiler.tensorboard_trace_handler(place)
         schedule = ms.profiler.schedule(wait=0, warmup=0, active=STEPS, repeat=1)
         recorded = profile(
@@ -112,12 +120,15 @@ def in_mindspore(method):
 
 
 def in_torch(side):
-    step, wall, ideal = ready(side, "bi_aten", gemms.in_torch)
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU]) as recorded:
+    activities = [ProfilerActivity.CPU]
+    with ready(side, "bi_aten", gemms.in_torch) as (step, wall, ideal):
+        recorded = profile(activities=activities)
+        recorded.start()
         for index in range(STEPS):
             step(index)
+        recorded.stop()
     rows = recorded.key_averages()
     kinds = Counter({row.key: 1e-3 * row.self_cpu_time_total / STEPS for row in rows})
     return told(kinds, sum(row.count for row in rows), wall, ideal, memory_in_torch())

@@ -8,18 +8,17 @@ from ms_biaten import ranks
 from ms_biaten.attention import ATTENTION
 from ms_biaten.engine import Engine, filled
 from ms_biaten.heads import Bottlenecks, Classifiers
-from ms_biaten.losses import INTRA_LOSS, cross_entropy, inter_loss, total_loss
+from ms_biaten.losses import INTRA_LOSS
 from ms_biaten.pseudo_label import (
     CENTROID_WEIGHT,
     LABEL_DISTANCE,
     centroids,
     class_distances,
-    empty_penalty,
-    gram,
     nearest_class,
+    settled,
     weighted_sums,
 )
-from ms_biaten.quick import im_losses
+from ms_biaten.quick import losses
 from ms_biaten.runtime import compiled
 from ms_biaten.spec.bank import collected, in_groups
 from ms_biaten.spec.schedules import loss_coefficients
@@ -55,14 +54,14 @@ def remember_features(engine, seen):
     return (phi for phi, _ in seen)
 
 
-def remembered_labels(memory, beta, mu, products, penalty, distance):
+def remembered_labels(memory, beta, centers, products, penalty, distance):
     """Paper: memory (B,) is the labels."""
     return memory
 
 
-def batch_labels(memory, beta, mu, products, penalty, distance):
+def batch_labels(memory, beta, centers, products, penalty, distance):
     """Released code: memory (B,N,D) under this batch's beta."""
-    return nearest_class(class_distances(memory, beta, mu, products, penalty, distance))
+    return nearest_class(class_distances(memory, beta, centers, products, penalty, distance))
 
 
 MEMORY = {"per_epoch": remember_labels, "per_batch": remember_features}
@@ -76,28 +75,26 @@ class Objective(nn.Cell):
         super().__init__()
         self.model = Model(config, sizes)
         self.epsilon, self.smoothing = config.loss.epsilon, config.loss.label_smoothing
-        self.ce_weight, self.im_weight, self.intra_weight = loss_coefficients(config)
+        self.weights = loss_coefficients(config)
         self.intra_outputs = INTRA_LOSS[config.profile.intra_loss]
         self.label_distance = LABEL_DISTANCE[config.profile.label_distance]
         self.label_refresh = LABEL_REFRESH[config.profile.label_refresh]
 
-    def construct(self, raw, memory, learned, mu, products, penalty):
+    def construct(self, raw, memory, learned, centers, products, penalty):
         _, own, assembled, alpha, beta, y = self.model(raw, learned)
         labels = self.label_refresh(
-            memory, ops.stop_gradient(beta), mu, products, penalty, self.label_distance
+            memory, ops.stop_gradient(beta), centers, products, penalty, self.label_distance
         )
-        ce = cross_entropy(y, labels, self.smoothing)
-        im, intra = im_losses(y, assembled, own, self.epsilon, self.intra_outputs)
-        inter = inter_loss(ce, im, self.ce_weight, self.im_weight)
-        loss = total_loss(inter, intra, self.intra_weight)
+        settings = self.epsilon, self.smoothing, self.weights, self.intra_outputs
+        loss, ce, im, intra = losses(y, assembled, own, labels, *settings)
         return loss, (ce, im, intra, labels, alpha, beta, y)
 
 
 def nearest_of(distance):
     """Eqs. (12)-(14) by one choice of distance."""
 
-    def nearest(phi, beta, mu, products, penalty):
-        distances = class_distances(phi, beta, mu, products, penalty, distance)
+    def nearest(phi, beta, centers, products, penalty):
+        distances = class_distances(phi, beta, centers, products, penalty, distance)
         return nearest_class(distances).astype(ms.int32)
 
     return nearest
@@ -152,9 +149,8 @@ class Adapter(Engine):
         return found[: len(phi)] if len(phi) < self.labelled else found
 
     def set_clusters(self, sums, mass):
-        mu = centroids(sums, mass)
         self.sums, self.mass = sums, mass
-        self.clusters = mu, gram(mu), empty_penalty(mass)
+        self.clusters = settled(centroids(sums, mass), mass)
 
     def step(self, raw, memory, lr, learned):
         self.seen = []  # of other weights from here on

@@ -12,34 +12,49 @@ from ms_biaten.backbones.stochastic_depth import draw_depth, is_drawn
 from ms_biaten.extract import Extractor
 from ms_biaten.joined import apart
 from ms_biaten.optimizers import EACH, Sgd, times
-from ms_biaten.quick import squared_lengths
+from ms_biaten.quick import BATCHED_ROW_BY_ROW, PRODUCT, TOGETHER, divisor
 from ms_biaten.runtime import compiled, half_precision, loss_scale
 from ms_biaten.spec.weights import check_arrays, copied, torch_name
 
 
 def clip_factor(gradients, limit):
     """What scales all gradients to a joint length of at most `limit`, and their length."""
-    length = ops.sqrt(ops.sum(ops.cat(EACH(squared, gradients))))
-    return ops.minimum(limit / (length + 1e-6), 1.0), length
+    products, counted = ops.cat(EACH(own_products, gradients)), ops.cat(EACH(own_places, gradients))
+    length = ops.sqrt(PRODUCT(products.reshape(1, -1), counted.reshape(-1, 1))).reshape(())
+    return ops.minimum(ops.div(limit, length + 1e-6), 1.0), length
 
 
-def squared(x):
-    """|x|^2 in parts, by products: MindSpore sums millions of numbers several times slower."""
-    return squared_lengths(x.reshape(in_parts(x.shape))).reshape(-1)
+def own_products(x):
+    """A tensor's parts, each with all of its group, flat: |x|^2 is the sum of some of them.
+
+    MindSpore sums millions of numbers several times slower than it multiplies them.
+    """
+    rows = x.reshape(in_parts(x.shape))
+    return BATCHED_ROW_BY_ROW(rows, rows).reshape(-1)
+
+
+def own_places(x):
+    """A one for each product of a part with itself."""
+    return own_places_of(x.shape, x.dtype)
+
+
+@ops.constexpr
+def own_places_of(shape, dtype):
+    groups, together, _ = in_parts_of(shape)
+    return Tensor(np.tile(np.eye(together).reshape(-1), groups), dtype)
 
 
 @ops.constexpr
 def in_parts(shape):
+    return in_parts_of(shape)
+
+
+def in_parts_of(shape):
     """(G,J,E) of as many numbers: a few long rows at once; see `quick.squared_lengths`."""
     size = math.prod(shape)
-    together = divisor(size, 10)
+    together = divisor(size, TOGETHER)
     width = divisor(size // together, 2048)
     return (size // together // width, together, width)
-
-
-def divisor(size, most):
-    """The largest that is at most `most`."""
-    return next(d for d in range(min(most, size), 0, -1) if size % d == 0)
 
 
 def grouped(trained, scale):
@@ -250,14 +265,16 @@ def update_of(objective, groups, clip_norm, loss_scale):
         (optimizer.step, share, ends[i], ends[i + 1]) for i, (optimizer, share) in enumerate(groups)
     ]
 
-    def scaled(raw, memory, learned, mu, products, penalty):
-        loss, parts = objective(raw, memory, learned, mu, products, penalty)
+    def scaled(raw, memory, learned, centers, products, penalty):
+        loss, parts = objective(raw, memory, learned, centers, products, penalty)
         return loss * loss_scale, (loss, parts)
 
     differentiate = ms.value_and_grad(scaled, None, parameters, has_aux=True)
 
-    def update(raw, memory, lr, learned, mu, products, penalty):
-        (_, (loss, parts)), gradients = differentiate(raw, memory, learned, mu, products, penalty)
+    def update(raw, memory, lr, learned, centers, products, penalty):
+        (_, (loss, parts)), gradients = differentiate(
+            raw, memory, learned, centers, products, penalty
+        )
         if loss_scale != 1.0:
             gradients = EACH(ops.partial(times, 1 / loss_scale), gradients)
         if ranks.size() > 1:

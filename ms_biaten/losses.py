@@ -1,10 +1,9 @@
 """Eqs. (5), (6), (15), (16). Shapes: B batch, N sources, C classes; all inputs are logits."""
 
-import mindspore as ms
-from mindspore import Tensor, ops
+from mindspore import ops
 
 from ms_biaten import ranks
-from ms_biaten.quick import CROSS_ENTROPY
+from ms_biaten.quick import CROSS_ENTROPY, smoothed
 
 
 def im_loss(logits, epsilon):
@@ -36,11 +35,7 @@ def intra_loss(assembled, own, epsilon, choice):
 
 def cross_entropy(logits, labels, smoothing):
     """Mean over the batch, labels smoothed. Not MindSpore's own, which is some forty kernels."""
-    C = logits.shape[-1]
-    rest = smoothing / C
-    on, off = Tensor(1 - smoothing + rest, ms.float32), Tensor(rest, ms.float32)
-    wanted = ops.one_hot(labels, C, on, off).astype(logits.dtype)
-    return CROSS_ENTROPY(logits, ops.stop_gradient(wanted))[0]
+    return CROSS_ENTROPY(logits, smoothed(labels, logits.shape[-1], smoothing, logits.dtype))[0]
 
 
 def inter_loss(ce, im, ce_weight, im_weight):

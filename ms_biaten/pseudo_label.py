@@ -5,7 +5,7 @@ Shapes: B batch, N sources, C classes, D bottleneck width.
 
 from mindspore import ops
 
-from ms_biaten.quick import ROW_BY_ROW, mixtures, repeated
+from ms_biaten.quick import ROW_BY_ROW, mixtures
 
 MASS_FLOOR = 1e-8  # below it nobody predicts the class: no centroid, never a label
 
@@ -33,6 +33,11 @@ def centroids(sums, mass):
     return sums / ops.maximum(mass, MASS_FLOOR).expand_dims(2)
 
 
+def by_class(mu):
+    """mu (N,C,D) as (C,N*D), a class's centroids side by side."""
+    return mu.swapaxes(0, 1).reshape(mu.shape[1], -1)
+
+
 def gram(mu):
     """Products of a class's N centroids, (N*N, C): all that their mixtures' lengths need."""
     by_class = mu.swapaxes(0, 1)  # (C,N,D)
@@ -43,6 +48,11 @@ def gram(mu):
 def empty_penalty(mass):
     """(C,): zero, or so much for a class that no source predicts that it is never nearest."""
     return 1e30 * (ops.amax(mass, 0) <= MASS_FLOOR).astype(mass.dtype)
+
+
+def settled(mu, mass):
+    """What `class_distances` needs of the centroids, once for all batches."""
+    return by_class(mu), gram(mu), empty_penalty(mass)
 
 
 def mixed_feature(phi, beta):
@@ -75,11 +85,10 @@ def euclidean_distance(dots, squares):
 LABEL_DISTANCE = {"cosine": cosine_distance, "euclidean": euclidean_distance}
 
 
-def class_distances(phi, beta, mu, products, penalty, choice):
+def class_distances(phi, beta, centers, products, penalty, choice):
     """What orders the classes (B,C): each sample's mixed feature to each of its mixed centroids."""
-    dots, squares = mixtures(phi, beta, mu, products)
-    each = repeated(penalty.reshape(1, 1, -1), phi.shape[0])
-    return choice(dots, squares) + each.reshape(dots.shape)
+    dots, squares = mixtures(phi, beta, centers, products)
+    return choice(dots, squares) + penalty
 
 
 def nearest_class(distances):

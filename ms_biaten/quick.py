@@ -9,12 +9,15 @@ and the functions that only call one (`ops.transpose`, `ops.sum`) are a node; `x
 `x.squeeze`, `x.sum`, `ops.split` and slices of shapes are dozens of calls, for every shape anew.
 """
 
+import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
+from mindspore.ops.functional import isconstant
 
 from ms_biaten import ranks
 
 NORM_FLOOR = 1e-8  # of a vector's length in a cosine
+TOGETHER = 16  # vectors whose products with each other are quickest: a register's numbers
 PRODUCT = ops.MatMul()
 # No copy of a transposed matrix:
 ROW_BY_ROW = ops.MatMul(transpose_b=True)
@@ -33,8 +36,22 @@ def resized(shape, width):
 
 
 @ops.constexpr
+def full(shape, value, dtype):
+    return Tensor(np.full(shape, value), dtype)
+
+
 def ones(shape, dtype):
-    return Tensor(np.ones(shape), dtype)
+    return full(shape, 1.0, dtype)
+
+
+@ops.constexpr
+def most_together(count):
+    return divisor(count, TOGETHER)
+
+
+def divisor(size, most):
+    """The largest that is at most `most`."""
+    return next(d for d in range(min(most, size), 0, -1) if size % d == 0)
 
 
 @ops.constexpr
@@ -64,18 +81,16 @@ def row_sums(x):
 
 
 def squared_lengths(x):
-    """|x|^2 of every vector: (G,J,E) -> (G,J), from the products of a group's vectors with all.
+    """|x|^2 of every vector: (G,J,E) -> (G,J), from their products with a few others.
 
-    No squares are written, and of a few vectors these products take less time than J by themselves.
+    No squares are written, and products of `TOGETHER` vectors with each other take less time than
+    those of every vector with itself. In a graph for batches of any length, only J are known.
     """
-    J = x.shape[1]
-    return PRODUCT(BATCHED_ROW_BY_ROW(x, x).reshape(-1, J * J), diagonal(J, x.dtype))
-
-
-def column_sums(x):
-    """Sums over the axis before the last: (X,J,E) -> (X,1,E)."""
-    X, J, _ = x.shape
-    return ops.bmm(ones((X, 1, J), x.dtype), x)
+    G, J, E = x.shape
+    few = most_together(G * J) if isconstant(G) else J
+    rows = x.reshape(-1, few, E)
+    own = PRODUCT(BATCHED_ROW_BY_ROW(rows, rows).reshape(-1, few * few), diagonal(few, x.dtype))
+    return own.reshape(-1, J)
 
 
 def spread(x, width):
@@ -87,11 +102,6 @@ def spread(x, width):
 def inverse_length(squared):
     """1 / |x| from |x|^2; of a zero vector large, but no NaN."""
     return ops.rsqrt(ops.maximum(squared, NORM_FLOOR**2))
-
-
-def repeated(x, count):
-    """(X,1,E) -> (X,count,E), the same row in every place."""
-    return ops.bmm(ones((x.shape[0], count, 1), x.dtype), x)
 
 
 def same_head(x):
@@ -185,35 +195,77 @@ def sample_weights(query, keys, temperature, reduce_heads):
     return reduce_heads(COSINES(query, keys)[0], temperature)
 
 
+class SoftmaxThenMean(nn.Cell):
+    """`attention.softmax_then_mean` of (X,J,H): (X,J), with its gradient by hand.
+
+    With p = softmax(s) over J, ds = p (dp - sum_j p dp), and dp is 1/H of what a mean hands back.
+    The sum over J and its repetition are one product. Beside the weights, the cell returns p.
+    """
+
+    def construct(self, similarity):
+        p = ops.softmax(similarity, -2)
+        return ops.mean(p, -1), p
+
+    def bprop(self, similarity, out, dout):
+        X, J, H = similarity.shape
+        p, weights = out[1], dout[0].reshape(-1, 1)
+        to_p = PRODUCT(weights, full((1, H), 1 / H, weights.dtype)).reshape(X, J, H)
+        sums = ops.bmm(ones((X, J, J), p.dtype), p * to_p)
+        return (p * (to_p - sums),)
+
+
+SOFTMAX_THEN_MEAN = SoftmaxThenMean()
+
+
+def batch_means(x):
+    """Means (1,J) of x (B,J) over the global batch."""
+    B = x.shape[0]
+    if ranks.size() == 1:
+        return PRODUCT(full((1, B), 1 / B, x.dtype), x)
+    return ranks.total(PRODUCT(ones((1, B), x.dtype), x)) / ranks.rows(B)
+
+
+def im_terms(logits, epsilon):
+    """K losses of logits (B,K,C) by Eq. (6): (K,1), and what their gradient needs."""
+    B, K, C = logits.shape
+    p = ops.softmax(logits, -1)
+    logs = ops.log(p + epsilon)
+    mean = batch_means(p.reshape(B, K * C)).reshape(K, C)
+    mean_logs = ops.log(mean + epsilon)
+    confident = batch_means((p * logs).reshape(B, K * C)).reshape(K, C)
+    return row_sums(mean * mean_logs - confident), p, logs, mean, mean_logs
+
+
+def im_gradient(share, epsilon, p, logs, mean, mean_logs):
+    """The gradient of sum_k share_k L_k by the logits; share (B,K,C), the same for a loss.
+
+    L = sum_c m log m - 1/B sum_bc p log p, where m is the batch mean of p = softmax(z). So
+    dp = (log m + 1 - log p - 1) / B, up to epsilon, and dz = p (dp - <p, dp>).
+    """
+    B, K, C = p.shape
+    of_mean = (mean_logs + mean / (mean + epsilon)).reshape(1, K * C)
+    spread_mean = PRODUCT(ones((B, 1), p.dtype), of_mean).reshape(B, K, C)
+    to_p = share * (spread_mean - logs - p / (p + epsilon))
+    each = p * to_p
+    return each - p * spread(row_sums(each), C)
+
+
 class InformationMaximisation(nn.Cell):
     """K losses of logits (B,K,C) by Eq. (6), with their gradient by hand.
 
-    L = sum_c m log m - 1/B sum_bc p log p, where m is the batch mean of p = softmax(z). So
-    dp = (log m + 1 - log p - 1) / B, up to epsilon, and dz = p (dp - <p, dp>). Beside the losses,
-    the cell returns what its gradient needs.
+    Beside the losses, the cell returns what its gradient needs.
     """
 
     def construct(self, logits, epsilon):
-        B, K, C = logits.shape
-        p = ops.softmax(logits, -1)
-        logs = ops.log(p + epsilon)
-        count = ranks.rows(B)
-        mean = ranks.total(column_sums(p.reshape(1, B, K * C)).reshape(K, C)) / count
-        mean_logs = ops.log(mean + epsilon)
-        confident = -ranks.total(ops.sum(row_sums(p * logs).reshape(B, K), 0)) / count
-        diverse = -ops.sum(mean * mean_logs, -1)
-        return confident - diverse, p, logs, mean, mean_logs
+        each, *kept = im_terms(logits, epsilon)
+        return each.reshape(-1), *kept
 
     def bprop(self, logits, epsilon, out, dout):
         B, K, C = logits.shape
-        _, p, logs, mean, mean_logs = out
-        of_mean = (mean_logs + mean / (mean + epsilon)).reshape(1, 1, K * C)
-        to_p = repeated(of_mean, B).reshape(B, K, C) - logs - p / (p + epsilon)
-        each = p * to_p
-        to_logits = each - p * spread(row_sums(each), C)
         # Every worker has the loss of all: their gradients are averaged, so each gives its sum.
-        share = repeated((dout[0] * (ranks.size() / ranks.rows(B))).reshape(1, 1, K), B)
-        return spread(share.reshape(B, K, 1), C) * to_logits, 0.0
+        of_loss = (dout[0] * (ranks.size() / ranks.rows(B))).reshape(1, K)
+        share = PRODUCT(ones((B, 1), logits.dtype), of_loss).reshape(B, K, 1)
+        return im_gradient(spread(share, C), epsilon, *out[1:]), 0.0
 
 
 INFORMATION_MAXIMISATION = InformationMaximisation()
@@ -225,13 +277,6 @@ def im_loss(logits, epsilon):
     return INFORMATION_MAXIMISATION(together, epsilon)[0].reshape(logits.shape[1:-1])
 
 
-def im_losses(y, assembled, own, epsilon, choice):
-    """`losses.im_loss` of y and `losses.intra_loss` at once."""
-    together = ops.cat((ops.expand_dims(y, 1), *choice(assembled, own)), 1)
-    each = INFORMATION_MAXIMISATION(together, epsilon)[0]
-    return each[:1].reshape(()), ops.sum(each[1:])
-
-
 class CrossEntropy(nn.Cell):
     """Mean cross entropy of logits (B,C) and wanted probabilities, with its gradient by hand.
 
@@ -239,9 +284,7 @@ class CrossEntropy(nn.Cell):
     """
 
     def construct(self, logits, wanted):
-        each = ops.log_softmax(logits, -1) * wanted
-        mean = -ranks.total(ops.sum(each)) / ranks.rows(logits.shape[0])
-        return mean.reshape(()), ops.softmax(logits, -1)
+        return wanted_terms(logits, wanted).reshape(()), ops.softmax(logits, -1)
 
     def bprop(self, logits, wanted, out, dout):
         # Every worker has the loss of all: their gradients are averaged, so each gives its sum.
@@ -249,17 +292,89 @@ class CrossEntropy(nn.Cell):
         return share * (out[1] - wanted), ops.zeros_like(wanted)
 
 
+def wanted_terms(logits, wanted):
+    """- 1/B sum_bc wanted log p: (1,1)."""
+    B, C = logits.shape
+    each = (ops.log_softmax(logits, -1) * wanted).reshape(B * C, 1)
+    if ranks.size() == 1:
+        return PRODUCT(full((1, B * C), -1 / B, each.dtype), each)
+    return ranks.total(PRODUCT(full((1, B * C), -1.0, each.dtype), each)) / ranks.rows(B)
+
+
 CROSS_ENTROPY = CrossEntropy()
 
 
-def mixtures(phi, beta, mu, products):
+def smoothed(labels, classes, smoothing, dtype):
+    """The wanted probabilities (B,C): all but `smoothing` of them the label's."""
+    rest = smoothing / classes
+    on, off = Tensor(1 - smoothing + rest, ms.float32), Tensor(rest, ms.float32)
+    return ops.stop_gradient(ops.one_hot(labels, classes, on, off).astype(dtype))
+
+
+class Losses(nn.Cell):
+    """L and its terms at once, from logits (B,K,C), those of y first, and wanted probabilities.
+
+    The coefficients are constants of a graph: no kernels for sums of a few numbers, nor for their
+    gradients. Only L has a gradient. Beside L, CE, IM and L_intra, the cell returns what it needs.
+    """
+
+    def construct(self, logits, y, wanted, epsilon, ce_weight, im_weight, intra_weight):
+        K = logits.shape[1]
+        each, *kept = im_terms(logits, epsilon)
+        ce, first = wanted_terms(y, wanted), (1.0,) + (0.0,) * (K - 1)
+        im = PRODUCT(row(first, each.dtype), each)
+        intra = PRODUCT(row((0.0,) + (1.0,) * (K - 1), each.dtype), each)
+        loss = ce_weight * ce + PRODUCT(row(by_loss(K, im_weight, intra_weight), each.dtype), each)
+        scalars = loss.reshape(()), ce.reshape(()), im.reshape(()), intra.reshape(())
+        return *scalars, ops.softmax(y, -1), *kept
+
+    def bprop(self, logits, y, wanted, epsilon, ce_weight, im_weight, intra_weight, out, dout):
+        B, K, C = logits.shape
+        # Every worker has the loss of all: their gradients are averaged, so each gives its sum.
+        each = dout[0] * (ranks.size() / ranks.rows(B))
+        weights = by_loss(K, im_weight, intra_weight)
+        share = each * spread_row(weights, (B, K, C), logits.dtype)
+        to_y = each * ce_weight * (out[4] - wanted)
+        nothing = 0.0, 0.0, 0.0, 0.0
+        return im_gradient(share, epsilon, *out[5:]), to_y, ops.zeros_like(wanted), *nothing
+
+
+@ops.constexpr
+def by_loss(count, first, others):
+    return (first,) + (others,) * (count - 1)
+
+
+@ops.constexpr
+def row(values, dtype):
+    """(1,K)"""
+    return Tensor(np.array([values]), dtype)
+
+
+@ops.constexpr
+def spread_row(values, shape, dtype):
+    """(B,K,C), the k-th of K values in every place of [:, k]."""
+    return Tensor(np.broadcast_to(np.array(values)[:, None], shape).copy(), dtype)
+
+
+LOSSES = Losses()
+
+
+def losses(y, assembled, own, labels, epsilon, smoothing, weights, choice):
+    """`losses.total_loss` and its CE, IM and L_intra at once; only the first has a gradient."""
+    together = ops.cat((ops.expand_dims(y, 1), *choice(assembled, own)), 1)
+    wanted = smoothed(labels, y.shape[-1], smoothing, y.dtype)
+    return LOSSES(together, y, wanted, epsilon, *weights)[:4]
+
+
+def mixtures(phi, beta, centers, products):
     """`mixed_centroids` of `mixed_feature`: phi~ . mu~_c and |mu~_c|^2, both (B,C).
 
-    beta_k phi~ = sum_i beta_k beta_i phi_i, and the sum over k is part of the product with mu: no
-    tensor (B,N,C) is written and read again. A length of zero may come out a rounding below it.
+    centers (C,N*D). beta_k phi~ = sum_i beta_k beta_i phi_i, and the sum over k is part of the
+    product with them: no tensor (B,N,C) is written and read again. A length of zero may come out a
+    rounding below it.
     """
-    N, C, D = mu.shape
+    _, N, D = phi.shape
     pairs = beta.reshape(-1, N, 1) * beta.reshape(-1, 1, N)  # (B,N,N)
     weighted = ops.bmm(pairs, phi).reshape(-1, N * D)
-    dots = ROW_BY_ROW(weighted, ops.transpose(mu, (1, 0, 2)).reshape(C, N * D))
+    dots = ROW_BY_ROW(weighted, centers)
     return dots, PRODUCT(pairs.reshape(-1, N * N), products)

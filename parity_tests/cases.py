@@ -28,10 +28,11 @@ class Case:
     equation: str
     function: str  # module.function
     inputs: Callable[[np.random.Generator], dict[str, np.ndarray]]
-    grads: tuple[str, ...] = ()
+    grads: tuple[str, ...] = ()  # inputs
     constants: dict[str, Any] = field(default_factory=dict)
     tolerance: dict[str, float] = field(default_factory=lambda: TOLERANCE)
     why: str = ""  # a tolerance other than the common one has a reason
+    with_gradient: int | None = None  # the first of its outputs; None: all
 
 
 def normal(*shape, scale=1.0):
@@ -90,13 +91,15 @@ def clusters(rng):
     products = np.einsum("icd,jcd->ijc", mu, mu).reshape(N * N, C)
     beta = simplex(B, N)(rng)
     phi = rng.normal(size=(B, N, D))
-    return {"phi": phi, "beta": beta, "mu": mu, "products": products, "penalty": penalty}
+    centers = mu.swapaxes(0, 1).reshape(C, N * D)
+    return {"phi": phi, "beta": beta, "centers": centers, "products": products, "penalty": penalty}
 
 
 def mixed(rng):
     drawn = clusters(rng)
-    feature = rng.normal(size=(B, D))
-    return {"mixed": feature, **{k: drawn[k] for k in ("beta", "mu", "products")}}
+    mu = drawn["centers"].reshape(C, N, D).swapaxes(0, 1)
+    shared = {"beta": drawn["beta"], "mu": mu, "products": drawn["products"]}
+    return {"mixed": rng.normal(size=(B, D)), **shared}
 
 
 def mixtures(rng):
@@ -212,12 +215,18 @@ CASES = [
     ),
     *(
         Case(
-            f"im_losses-{choice}",
-            "Eqs. (5), (6)",
-            "quick.im_losses",
-            arrays(y=normal(B, C), assembled=normal(B, N, C), own=normal(B, N, C)),
+            f"losses-{choice}",
+            "Eqs. (5), (6), (15), (16)",
+            "quick.losses",
+            arrays(y=normal(B, C), assembled=normal(B, N, C), own=normal(B, N, C), labels=labels),
             ("y", "assembled", "own") if choice == "ensemble_and_own" else ("y", "assembled"),
-            {"epsilon": 1e-5, "choice": Choice("losses.INTRA_LOSS", choice)},
+            {
+                "epsilon": 1e-5,
+                "smoothing": 0.1,
+                "weights": (0.3, 0.7, 1.9),
+                "choice": Choice("losses.INTRA_LOSS", choice),
+            },
+            with_gradient=1,
         )
         for choice in ("ensemble", "ensemble_and_own")
     ),
@@ -281,6 +290,7 @@ CASES = [
         "pseudo_label.centroids",
         arrays(sums=sums_with_an_empty_class, mass=mass_with_an_empty_class),
     ),
+    Case("by_class", "Eq. (12)", "pseudo_label.by_class", arrays(mu=normal(N, C, D))),
     Case("gram", "Eq. (12)", "pseudo_label.gram", arrays(mu=normal(N, C, D))),
     Case(
         "empty_penalty",

@@ -47,7 +47,9 @@ def draw(case):
 def cotangents(case, outputs):
     """A random weight for every output: the gradient of a plain sum may be zero by symmetry."""
     rng = np.random.default_rng(zlib.crc32(b"cotangent " + case.name.encode()))
-    return [rng.normal(size=np.shape(output)) for output in outputs]
+    drawn = [rng.normal(size=np.shape(output)) for output in outputs]
+    count = len(drawn) if case.with_gradient is None else case.with_gradient
+    return [x if index < count else 0.0 * x for index, x in enumerate(drawn)]
 
 
 def as_tuple(outputs):

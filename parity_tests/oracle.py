@@ -119,10 +119,6 @@ def intra_loss(assembled, own, epsilon, choice):
     return sum(im_loss(part[:, i], epsilon) for part in parts for i in range(part.shape[1]))
 
 
-def im_losses(y, assembled, own, epsilon, choice):
-    return im_loss(y, epsilon), intra_loss(assembled, own, epsilon, choice)
-
-
 def cross_entropy(logits, labels, smoothing):
     classes = logits.shape[1]
     wanted = np.full(logits.shape, smoothing / classes)
@@ -136,6 +132,13 @@ def inter_loss(ce, im, ce_weight, im_weight):
 
 def total_loss(inter, intra, intra_weight):
     return inter + intra_weight * intra
+
+
+def losses(y, assembled, own, labels, epsilon, smoothing, weights, choice):
+    ce, im = cross_entropy(y, labels, smoothing), im_loss(y, epsilon)
+    intra = intra_loss(assembled, own, epsilon, choice)
+    inter = inter_loss(ce, im, weights[0], weights[1])
+    return total_loss(inter, intra, weights[2]), ce, im, intra
 
 
 # -- pseudo labels ----------------------------------------------------------------------------
@@ -161,6 +164,17 @@ def centroids(sums, mass):
     return mu
 
 
+def by_class(mu):
+    return np.array(
+        [np.concatenate([mu[i, c] for i in range(len(mu))]) for c in range(mu.shape[1])]
+    )
+
+
+def apart(centers, sources):
+    """`by_class` undone: (N,C,D)."""
+    return centers.reshape(len(centers), sources, -1).swapaxes(0, 1)
+
+
 def gram(mu):
     N, C, _ = mu.shape
     products = [[mu[i, c] @ mu[j, c] for c in range(C)] for i in range(N) for j in range(N)]
@@ -180,7 +194,8 @@ def mixed_centroids(mixed, beta, mu, products):
     return np.einsum("bd,bcd->bc", mixed, mixture), np.square(mixture).sum(-1)
 
 
-def mixtures(phi, beta, mu, products):
+def mixtures(phi, beta, centers, products):
+    mu = apart(centers, beta.shape[1])
     return mixed_centroids(mixed_feature(phi, beta), beta, mu, products)
 
 
@@ -190,9 +205,9 @@ LABEL_DISTANCE = {  # less what is the same for all classes
 }
 
 
-def class_distances(phi, beta, mu, products, penalty, choice):
+def class_distances(phi, beta, centers, products, penalty, choice):
     feature = mixed_feature(phi, beta)
-    mixture = np.einsum("bi,icd->bcd", beta, mu)
+    mixture = np.einsum("bi,icd->bcd", beta, apart(centers, beta.shape[1]))
     result = np.zeros(mixture.shape[:2])
     for b, c in np.ndindex(*result.shape):
         result[b, c] = choice(feature[b], mixture[b, c])

@@ -178,8 +178,7 @@ def test_decisions_two_stages_by_hand():
     assert np.allclose(features[:, 0], f, atol=1e-6)
     # The first two samples are nearest to x's soft centroid, the third to y's.
     expected = np.stack([(f[0] + f[1]) / 2, f[2]])
-    assert np.allclose(engine.clusters[0][0], expected, atol=1e-6)
-    assert np.allclose(engine.clusters[0][1], expected, atol=1e-6)
+    assert np.allclose(engine.clusters[0], np.concatenate([expected, expected], 1), atol=1e-6)
 
 
 # -- runs -------------------------------------------------------------------------------------

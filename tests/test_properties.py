@@ -174,8 +174,7 @@ def test_an_empty_class_is_never_a_label(framework, distance, seed, n):
         module.class_distances,
         phi,
         beta,
-        mu,
-        call(framework, module.gram, mu),
+        *(call(framework, part, mu) for part in (module.by_class, module.gram)),
         call(framework, module.empty_penalty, mass),
         module.LABEL_DISTANCE[distance],
     )

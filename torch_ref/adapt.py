@@ -11,18 +11,17 @@ from ms_biaten.spec.weights import check_arrays
 from torch_ref.attention import ATTENTION
 from torch_ref.engine import Engine
 from torch_ref.heads import Bottlenecks, Classifiers
-from torch_ref.losses import INTRA_LOSS, cross_entropy, inter_loss, total_loss
+from torch_ref.losses import INTRA_LOSS
 from torch_ref.pseudo_label import (
     CENTROID_WEIGHT,
     LABEL_DISTANCE,
     centroids,
     class_distances,
-    empty_penalty,
-    gram,
     nearest_class,
+    settled,
     weighted_sums,
 )
-from torch_ref.quick import im_losses
+from torch_ref.quick import losses
 
 
 class Model(nn.Module):
@@ -53,14 +52,14 @@ def remember_features(engine, seen):
     return (phi for phi, _ in seen)
 
 
-def remembered_labels(memory, beta, mu, products, penalty, distance):
+def remembered_labels(memory, beta, centers, products, penalty, distance):
     """Paper: memory (B,) is the labels."""
     return memory
 
 
-def batch_labels(memory, beta, mu, products, penalty, distance):
+def batch_labels(memory, beta, centers, products, penalty, distance):
     """Released code: memory (B,N,D) under this batch's beta."""
-    return nearest_class(class_distances(memory, beta, mu, products, penalty, distance))
+    return nearest_class(class_distances(memory, beta, centers, products, penalty, distance))
 
 
 MEMORY = {"per_epoch": remember_labels, "per_batch": remember_features}
@@ -74,28 +73,26 @@ class Objective(nn.Module):
         super().__init__()
         self.model = Model(config, sizes)
         self.epsilon, self.smoothing = config.loss.epsilon, config.loss.label_smoothing
-        self.ce_weight, self.im_weight, self.intra_weight = loss_coefficients(config)
+        self.weights = loss_coefficients(config)
         self.intra_outputs = INTRA_LOSS[config.profile.intra_loss]
         self.label_distance = LABEL_DISTANCE[config.profile.label_distance]
         self.label_refresh = LABEL_REFRESH[config.profile.label_refresh]
 
-    def forward(self, raw, memory, learned, mu, products, penalty):
+    def forward(self, raw, memory, learned, centers, products, penalty):
         _, own, assembled, alpha, beta, y = self.model(raw, learned)
         labels = self.label_refresh(
-            memory, beta.detach(), mu, products, penalty, self.label_distance
+            memory, beta.detach(), centers, products, penalty, self.label_distance
         )
-        ce = cross_entropy(y, labels, self.smoothing)
-        im, intra = im_losses(y, assembled, own, self.epsilon, self.intra_outputs)
-        inter = inter_loss(ce, im, self.ce_weight, self.im_weight)
-        loss = total_loss(inter, intra, self.intra_weight)
+        settings = self.epsilon, self.smoothing, self.weights, self.intra_outputs
+        loss, ce, im, intra = losses(y, assembled, own, labels, *settings)
         return loss, (ce, im, intra, labels, alpha, beta, y)
 
 
 def nearest_of(distance):
     """Eqs. (12)-(14) by one choice of distance."""
 
-    def nearest(phi, beta, mu, products, penalty):
-        return nearest_class(class_distances(phi, beta, mu, products, penalty, distance))
+    def nearest(phi, beta, centers, products, penalty):
+        return nearest_class(class_distances(phi, beta, centers, products, penalty, distance))
 
     return nearest
 
@@ -144,9 +141,8 @@ class Adapter(Engine):
         return self.nearest(phi, beta, *self.clusters)
 
     def set_clusters(self, sums, mass):
-        mu = centroids(sums, mass)
         self.sums, self.mass = sums, mass
-        self.clusters = mu, gram(mu), empty_penalty(mass)
+        self.clusters = settled(centroids(sums, mass), mass)
 
     def step(self, raw, memory, lr, learned):
         self.seen = []  # of other weights from here on

@@ -33,6 +33,11 @@ def centroids(sums, mass):
     return sums / mass.clamp(min=MASS_FLOOR)[:, :, None]
 
 
+def by_class(mu):
+    """mu (N,C,D) as (C,N*D), a class's centroids side by side."""
+    return mu.transpose(0, 1).reshape(mu.shape[1], -1)
+
+
 def gram(mu):
     """Products of a class's N centroids, (N*N, C): all that their mixtures' lengths need."""
     by_class = mu.transpose(0, 1)  # (C,N,D)
@@ -43,6 +48,11 @@ def gram(mu):
 def empty_penalty(mass):
     """(C,): zero, or so much for a class that no source predicts that it is never nearest."""
     return 1e30 * (mass.amax(0) <= MASS_FLOOR).to(mass.dtype)
+
+
+def settled(mu, mass):
+    """What `class_distances` needs of the centroids, once for all batches."""
+    return by_class(mu), gram(mu), empty_penalty(mass)
 
 
 def mixed_feature(phi, beta):
@@ -75,9 +85,9 @@ def euclidean_distance(dots, squares):
 LABEL_DISTANCE = {"cosine": cosine_distance, "euclidean": euclidean_distance}
 
 
-def class_distances(phi, beta, mu, products, penalty, choice):
+def class_distances(phi, beta, centers, products, penalty, choice):
     """What orders the classes (B,C): each sample's mixed feature to each of its mixed centroids."""
-    dots, squares = mixtures(phi, beta, mu, products)
+    dots, squares = mixtures(phi, beta, centers, products)
     return choice(dots, squares) + penalty
 
 

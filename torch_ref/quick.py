@@ -6,6 +6,7 @@ gradients included.
 
 import torch
 
+from torch_ref.losses import cross_entropy, inter_loss, total_loss
 from torch_ref.products import Affine, by_onednn, product, stacked
 
 NORM_FLOOR = 1e-8  # of a vector's length in a cosine
@@ -169,20 +170,24 @@ def im_loss(logits, epsilon):
     return InformationMaximisation.apply(together, epsilon).reshape(logits.shape[1:-1])
 
 
-def im_losses(y, assembled, own, epsilon, choice):
-    """`losses.im_loss` of y and `losses.intra_loss` at once."""
+def losses(y, assembled, own, labels, epsilon, smoothing, weights, choice):
+    """`losses.total_loss` and its CE, IM and L_intra at once; only the first has a gradient."""
+    ce_weight, im_weight, intra_weight = weights
     each = im_loss(torch.cat((y[:, None], *choice(assembled, own)), 1), epsilon)
-    return each[0], each[1:].sum()
+    ce, im, intra = cross_entropy(y, labels, smoothing), each[0], each[1:].sum()
+    loss = total_loss(inter_loss(ce, im, ce_weight, im_weight), intra, intra_weight)
+    return loss, ce.detach(), im.detach(), intra.detach()
 
 
-def mixtures(phi, beta, mu, products):
+def mixtures(phi, beta, centers, products):
     """`mixed_centroids` of `mixed_feature`: phi~ . mu~_c and |mu~_c|^2, both (B,C).
 
-    beta_k phi~ = sum_i beta_k beta_i phi_i, and the sum over k is part of the product with mu: no
-    tensor (B,N,C) is written and read again. A length of zero may come out a rounding below it.
+    centers (C,N*D). beta_k phi~ = sum_i beta_k beta_i phi_i, and the sum over k is part of the
+    product with them: no tensor (B,N,C) is written and read again. A length of zero may come out a
+    rounding below it.
     """
-    N, C, D = mu.shape
+    _, N, D = phi.shape
     pairs = beta[:, :, None] * beta[:, None, :]  # (B,N,N)
     weighted = torch.bmm(pairs, phi).reshape(-1, N * D)
-    dots = product(weighted, mu.transpose(0, 1).reshape(C, N * D).T)
+    dots = product(weighted, centers.T)
     return dots, product(pairs.reshape(-1, N * N), products)

@@ -70,16 +70,16 @@ class Objective(nn.Cell):
         self.epsilon = config.loss.epsilon
         self.scale = 0.0  # of the further term
 
-    def construct(self, raw, memory, learned, mu, products, penalty):
+    def construct(self, raw, memory, learned, centers, products, penalty):
         phi, own, _, alpha, w, y = self.model(self.backbones(raw), learned)
-        labels = self.label(memory, ops.stop_gradient(w), mu, products, penalty)
+        labels = self.label(memory, ops.stop_gradient(w), centers, products, penalty)
         ce = cross_entropy(y, labels, self.smoothing)
         im = im_loss(y, self.epsilon)
         further = self.further(phi, own, w, labels)
         loss = self.gamma * ce + im + self.scale * further
         return loss, (ce, im, further, labels, alpha, w, y)
 
-    def label(self, memory, w, mu, products, penalty):
+    def label(self, memory, w, centers, products, penalty):
         """Labels that came ready."""
         return memory
 
@@ -95,10 +95,10 @@ class MixedLabels(Objective):
         super().__init__(config, sizes)
         self.label_mix = LABEL_MIX[config.method.label_mix]
 
-    def label(self, memory, w, mu, products, penalty):
+    def label(self, memory, w, centers, products, penalty):
         omega = self.label_mix(w)
         return nearest_class(
-            class_distances(memory, omega, mu, products, penalty, euclidean_distance)
+            class_distances(memory, omega, centers, products, penalty, euclidean_distance)
         )
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from torch_ref.methods.plugged import MixedLabels, Plugged
-from torch_ref.pseudo_label import centroids, empty_penalty, gram
+from torch_ref.pseudo_label import centroids, settled
 
 
 class Decision(Plugged):
@@ -17,6 +17,5 @@ class Decision(Plugged):
         features, mu, counts = self.look(bank, size)
         labels = self.labels_of(features, size, mu, torch.zeros_like(counts))
         sums, counts = self.refine(features, size, labels, counts.shape[1])
-        mu = centroids(sums, counts)
-        self.clusters = mu, gram(mu), empty_penalty(counts)
+        self.clusters = settled(centroids(sums, counts), counts)
         return features

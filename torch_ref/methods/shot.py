@@ -22,7 +22,7 @@ class EachSource(Objective):
     def __init__(self, config, sizes):
         super().__init__(config, sizes, AveragedModel)
 
-    def forward(self, raw, memory, learned, mu, products, penalty):
+    def forward(self, raw, memory, learned, centers, products, penalty):
         _, own, _, alpha, w, y = self.model(self.backbones(raw), learned)
         B, N, C = own.shape
         # The mean over all B*N outputs, N times: the sum of the sources' means.
