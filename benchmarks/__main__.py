@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks import plots
+from benchmarks.cores_apart import round_trip_ns
 from benchmarks.measuring import ROOT, in_turns, medians, run_child, write
 from benchmarks.problems import SIZES
 from benchmarks.sides import SIDES, TASKS
@@ -30,7 +31,8 @@ def measure(task, size, method, rounds):
     sides = [side for side in SIDES if method == "bi_aten" or side != "authors"]
 
     def once(side):
-        return run_child("benchmarks.sides", side, task, size, method, SAMPLES[task])
+        row = run_child("benchmarks.sides", side, task, size, method, SAMPLES[task])
+        return {**row, "cores_ns": round_trip_ns()}
 
     return in_turns(rounds, sides, once)
 
@@ -48,6 +50,15 @@ def table(task, size, method, rows):
         print(f"| {side} | " + " | ".join(cells) + " |")
 
 
+def in_rounds(found, keys):
+    """What every round gave, of the numbers that tell how far to trust a median."""
+    return {
+        f"{key}_of_each_round": {side: [row[key] for row in each] for side, each in found.items()}
+        for key in keys
+    }
+
+
+KEPT = ("samples_per_second", "cores_ns")
 COLUMNS = {
     "step": (
         "samples_per_second",
@@ -79,8 +90,7 @@ def main():
         table(task, size, method, rows)
         about = {"task": task, "size": size, "method": method}
         about |= {"samples": SAMPLES[task], "rounds": options.rounds}
-        speeds = {side: [row["samples_per_second"] for row in each] for side, each in found.items()}
-        results.append({**about, "medians": rows, "samples_per_second_of_each_round": speeds})
+        results.append({**about, "medians": rows, **in_rounds(found, KEPT)})
         write(options.output, {"results": results})
     plots.adaptation(results, options.output.with_suffix(".png"))
     print(f"\nwritten: {options.output}, {options.output.with_suffix('.png')}")

@@ -5,7 +5,7 @@ Shapes: B batch, N sources, C classes, D bottleneck width.
 
 from mindspore import ops
 
-from ms_biaten.quick import ROW_BY_ROW, mixtures
+from ms_biaten.quick import PRODUCT, ROW_BY_ROW, mixtures, ones
 
 MASS_FLOOR = 1e-8  # below it nobody predicts the class: no centroid, never a label
 
@@ -46,8 +46,8 @@ def gram(mu):
 
 
 def empty_penalty(mass):
-    """(C,): zero, or so much for a class that no source predicts that it is never nearest."""
-    return 1e30 * (ops.amax(mass, 0) <= MASS_FLOOR).astype(mass.dtype)
+    """(1,C): zero, or so much for a class that no source predicts that it is never nearest."""
+    return 1e30 * (ops.amax(mass, 0, True) <= MASS_FLOOR).astype(mass.dtype)
 
 
 def settled(mu, mass):
@@ -88,7 +88,7 @@ LABEL_DISTANCE = {"cosine": cosine_distance, "euclidean": euclidean_distance}
 def class_distances(phi, beta, centers, products, penalty, choice):
     """What orders the classes (B,C): each sample's mixed feature to each of its mixed centroids."""
     dots, squares = mixtures(phi, beta, centers, products)
-    return choice(dots, squares) + penalty
+    return choice(dots, squares) + PRODUCT(ones((phi.shape[0], 1), phi.dtype), penalty)
 
 
 def nearest_class(distances):

@@ -86,8 +86,8 @@ def clusters(rng):
     Its penalty is 3 and not 1e30, beside which no other error could be seen.
     """
     mu = sums_with_an_empty_class(rng)
-    penalty = np.zeros(C)
-    penalty[4] = 3.0
+    penalty = np.zeros((1, C))
+    penalty[0, 4] = 3.0
     products = np.einsum("icd,jcd->ijc", mu, mu).reshape(N * N, C)
     beta = simplex(B, N)(rng)
     phi = rng.normal(size=(B, N, D))

@@ -182,7 +182,7 @@ def gram(mu):
 
 
 def empty_penalty(mass):
-    return np.where((mass > 1e-8).any(0), 0.0, 1e30)
+    return np.where((mass > 1e-8).any(0), 0.0, 1e30)[None]
 
 
 def mixed_feature(phi, beta):

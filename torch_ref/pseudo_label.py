@@ -46,8 +46,8 @@ def gram(mu):
 
 
 def empty_penalty(mass):
-    """(C,): zero, or so much for a class that no source predicts that it is never nearest."""
-    return 1e30 * (mass.amax(0) <= MASS_FLOOR).to(mass.dtype)
+    """(1,C): zero, or so much for a class that no source predicts that it is never nearest."""
+    return 1e30 * (mass.amax(0, True) <= MASS_FLOOR).to(mass.dtype)
 
 
 def settled(mu, mass):
