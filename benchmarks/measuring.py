@@ -5,12 +5,15 @@ quick for long: a round runs every side once, and what is reported are medians o
 """
 
 import json
+import os
 import platform
 import resource
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+from ms_biaten.spec import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -59,12 +62,7 @@ def machine():
 
 
 def processor():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{len(names)} x {names[0]}" if names else platform.processor()
+    return f"{os.cpu_count()} x {provenance.processor(Path('/proc/cpuinfo'))}"
 
 
 def write(path, tree):

@@ -146,9 +146,13 @@ class Engine:
         ops.assign(bottlenecks.norm.moving_variance, ranks.total(squares))
 
     def undisturbed(self):
-        """While epochs are made: see `cores`. Several workers would all leave the same core."""
+        """While epochs are made: see `cores`. Several workers would all leave the same core.
+
+        Not before this process has seen a chunk of the target, as a resumed run has not: the
+        threads that its first graphs start would be held, too, those that multiply among them.
+        """
         alone_on_cpu = self.config.run.device == "CPU" and ranks.size() == 1
-        return cores.undisturbed() if alone_on_cpu else contextlib.nullcontext()
+        return cores.undisturbed() if alone_on_cpu and self.chunk else contextlib.nullcontext()
 
     # -- one batch -----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from ms_biaten import cores
+from parity_tests.trajectory import make_adapter, small_bank, trajectory_config
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="one core, or not Linux"
@@ -82,6 +83,19 @@ def test_nothing_is_held_without_waiting_threads_or_beside_others(monkeypatch):
     monkeypatch.setattr(cores, "WAITING", "no such thread")
     with cores.undisturbed():
         assert cores.cores_of(0) == every
+
+
+def test_no_thread_is_held_that_the_first_graphs_start(quiet):
+    """A resumed run begins with an epoch: its products would share one core ever after."""
+    bank, config = small_bank(), trajectory_config("paper")
+    adapter = make_adapter("mindspore", config, bank)
+    every = os.sched_getaffinity(0)
+    with thread("KernelThread_7") as waiting:
+        with adapter.undisturbed():
+            assert cores.cores_of(0) == cores.cores_of(waiting) == every
+            adapter.predict(next(iter(bank.chunks(10))))
+        with adapter.undisturbed():
+            assert cores.cores_of(0) == cores.cores_of(waiting) == every - {min(every)}
 
 
 def test_a_busy_process_is_seen():

@@ -89,13 +89,20 @@ def machine(config: Config, workers: int) -> dict[str, Any]:
 
 
 def processor(table: Path) -> str:
-    """Its name where Linux tells it; elsewhere what Python knows."""
+    """Its name where Linux tells it, and its family and model: many that differ share a name."""
     try:
         lines = table.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    said: dict[str, str] = {}
+    for key, colon, value in (line.partition(":") for line in lines):
+        if colon:
+            said.setdefault(key.strip(), value.strip())
+    if not said.get("model name"):
+        return platform.processor() or platform.machine()
+    numbered = {"family": "cpu family", "model": "model"}
+    known = [f"{name} {said[key]}" for name, key in numbered.items() if key in said]
+    return ", ".join([said["model name"], *known])
 
 
 # -- data -----------------------------------------------------------------------------------------
