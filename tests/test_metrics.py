@@ -1,9 +1,12 @@
 """Measures by hand-computed values."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from ms_biaten.spec.metrics import (
+    SND_ROWS,
     Survey,
     accuracy,
     class_accuracy,
@@ -55,6 +58,23 @@ def test_a_survey_does_not_depend_on_its_chunks(monkeypatch):
     assert one.measures()["entropy"] == pytest.approx(entropy(softmax(logits)).mean(), rel=1e-6)
     assert "accuracy" not in one.measures()
     assert np.allclose(one.alpha, np.eye(3))
+
+
+def test_a_survey_keeps_no_outputs():
+    """Of 20,000 samples and 200 classes, the rows for the density and a few numbers of each."""
+    samples, classes, numbers = 20_000, 200, 20
+    tracemalloc.start()
+    try:
+        survey = Survey(samples, 3, classes)
+        for _ in range(40):
+            part = np.zeros((samples // 40, classes), np.float32)
+            own, alpha = np.zeros((len(part), 3, classes)), np.zeros((len(part), 3, 3))
+            survey.add(part, own, alpha, alpha[:, 0])
+        del part, own, alpha
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 8 * SND_ROWS * classes < kept < 8 * (SND_ROWS * classes + samples * numbers)
 
 
 def test_baselines():

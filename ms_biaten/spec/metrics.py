@@ -45,7 +45,7 @@ class Survey:
         self._entropy += float(entropy(p).sum())
         self._mass += p.sum(0)
         first = -rows.start % self._stride
-        self._spread.append(p[first :: self._stride])
+        self._spread.append(p[first :: self._stride].copy())  # a view would keep all of p
         self._filled = rows.stop
 
     def merge(self, workers: Workers) -> None:
