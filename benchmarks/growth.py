@@ -4,7 +4,8 @@
 
 DomainNet's widths, `official` profile, MindSpore. For M: evaluation and pseudo labels of the whole
 target, a pass each, from disk. For N and C: the step of a batch of 64. Prints the exponents of
-straight lines through the logarithms; writes benchmarks/results/growth.json and .png.
+straight lines through the logarithms; writes benchmarks/results/growth.json and .png. What is not
+measured, by `--along M` say, stays in the record.
 """
 
 import argparse
@@ -18,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import plots
-from benchmarks.measuring import ROOT, medians, peak_memory_mb, run_child, write
+from benchmarks.cores_apart import round_trip_ns
+from benchmarks.measuring import ROOT, medians, peak_memory_mb, processor, run_child, write
 from benchmarks.problems import Problem
 from benchmarks.scale import make_bank
 from benchmarks.sides import WARM_UP, made, surveyed, train
@@ -101,21 +103,25 @@ def main():
     if options.child:
         print(json.dumps(CHILD[options.along[0]](options.child)))
         return
-    results = {}
+    known = options.output.exists() and json.loads(options.output.read_text())
+    results = known["results"] if known else {}
     for along in options.along:
         rows = {size: [] for size in ALONG[along]}
         for _ in range(options.rounds):
             for size, made_rows in rows.items():
-                made_rows.append(run_child("benchmarks.growth", "--along", along, "--child", size))
+                row = run_child("benchmarks.growth", "--along", along, "--child", size)
+                made_rows.append({**row, "cores_ns": round_trip_ns()})
                 print(along, size, made_rows[-1], file=sys.stderr)
         found = {size: medians(part) for size, part in rows.items()}
         exponents = {
             key: exponent(list(found), [row[key] for row in found.values()])
             for key in (*WHAT[along], "memory_mb")
         }
-        results[along] = {"medians": found, "exponents": exponents}
+        about = {"processor": processor(), "rounds": options.rounds}
+        results[along] = {**about, "medians": found, "exponents": exponents}
         print(f"{along}: " + ", ".join(f"{key} ~ {along}^{e}" for key, e in exponents.items()))
-    write(options.output, {"rounds": options.rounds, "results": results})
+    results = {along: results[along] for along in ALONG if along in results}
+    write(options.output, {"results": results})
     plots.growth(results, WHAT, options.output.with_suffix(".png"))
 
 

@@ -6,6 +6,9 @@ Prints milliseconds per step of each kind of kernel, the largest first, and what
 in MindSpore for Bi-ATEN and for ATEN, in PyTorch for the mirror and for the authors' structure,
 each in a process of its own. Beside them stands how quickly the framework goes through memory: what
 reads and writes every parameter, or every key, takes at least its bytes at that speed.
+
+The record keeps what other processors gave, and how far apart the cores were
+(`benchmarks.cores_apart`).
 """
 
 import contextlib
@@ -21,7 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import gemms
-from benchmarks.measuring import ROOT, run_child, write
+from benchmarks.cores_apart import distance
+from benchmarks.measuring import ROOT, processor, run_child, write
 from benchmarks.problems import Problem
 from benchmarks.sides import made, surveyed, train, undisturbed
 
@@ -33,9 +37,13 @@ PASSES = 120  # in one graph: a smaller one would be run by its caller, see `gem
 
 
 def main():
-    found = {name: run_child("benchmarks.profile_step", name) for name in PROFILED}
-    write(ROOT / "benchmarks/results/profile.json", found)
-    print(json.dumps(found, indent=1))
+    path = ROOT / "benchmarks/results/profile.json"
+    known = json.loads(path.read_text())["processors"] if path.exists() else {}
+    own = known[processor()] = {}
+    for name in PROFILED:
+        own[name] = {**run_child("benchmarks.profile_step", name), "cores": distance()}
+        print(f"{name}:\n{json.dumps(own[name], indent=1)}")
+    write(path, {"processors": known})
 
 
 @contextlib.contextmanager

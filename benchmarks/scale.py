@@ -5,7 +5,7 @@
 
 The bank is made on the fly (float16, in a temporary folder); the epoch runs in a process of its
 own: labels, steps, evaluation, checkpoint. Memory is the peak of that process less what it held
-once its framework was imported.
+once its framework was imported. The record keeps what other processors gave.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measuring import ROOT, peak_memory_mb, run_child, write
+from benchmarks.measuring import ROOT, peak_memory_mb, processor, run_child, write
 from benchmarks.problems import Problem, bank_of
 from ms_biaten.spec.bank import load_bank, write_manifest
 
@@ -110,8 +110,11 @@ def main():
     finally:
         shutil.rmtree(folder)
     about = {key: getattr(options, key) for key in ("backend", "profile", "method")}
-    write(options.output, {**about, **found})
-    print(json.dumps({**about, **found}, indent=1))
+    row = {"processor": processor(), **about, **found}
+    known = json.loads(options.output.read_text())["rows"] if options.output.exists() else []
+    others = [other for other in known if other["processor"] != row["processor"]]
+    write(options.output, {"rows": [*others, row]})
+    print(json.dumps(row, indent=1))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ python -m benchmarks.tables            prints them; a test holds the page to the
 
 import contextlib
 import json
+from statistics import median
 
+from benchmarks.cores_apart import named
 from benchmarks.measuring import ROOT
 
 RESULTS = ROOT / "benchmarks/results"
@@ -59,15 +61,76 @@ def passes():
     return markdown(header, rows)
 
 
-def best_rounds():
-    """DomainNet's size, by every side's best round: where a machine is shared, the quietest."""
-    rows, sides = [], ("mindspore", "mindspore, repeatable", "torch_ref")
-    for entry in record("adaptation")["results"]:
-        best = {s: max(each) for s, each in entry["samples_per_second_of_each_round"].items()}
-        if entry["size"] == "domainnet" and "authors" in best:
-            times = [f"{best[side] / best['authors']:.2f}" for side in sides]
-            rows.append((entry["task"], *times, f"{best['authors']:,.0f}"))
-    return markdown(("times the authors'", *sides, "authors, samples/s"), rows)
+def near_and_far():
+    """DomainNet's size, by processor and by how far its two cores were from each other.
+
+    Of the rounds of `python -m benchmarks`, which have the distance beside them, too.
+    """
+    found = {}  # {(processor, cores): {(task, method, side): samples per second of each round}}
+    for place, measured, speed in (*rounds_of_adaptation(), *rounds_of_distances()):
+        found.setdefault(place, {}).setdefault(measured, []).append(speed)
+    rows = [row for place, speeds in found.items() for row in ratios(*place, speeds)]
+    header = ("times the authors'", "processor", "cores", *OURS, "authors, samples/s", "rounds")
+    return markdown(header, rows)
+
+
+OURS = ("mindspore", "torch_ref")
+PROCESSORS = ("2 x AMD EPYC", "2 x AMD EPYC, family 25, model 17")  # as the page counts them
+
+
+def numbered(processor):
+    return str(PROCESSORS.index(processor) + 1) if processor in PROCESSORS else processor
+
+
+def rounds_of_adaptation():
+    for whole in (record("adaptation"), record("adaptation_2")):
+        for entry in whole["results"]:
+            for side, speeds in entry["samples_per_second_of_each_round"].items():
+                apart = map(named, entry["cores_ns_of_each_round"][side])
+                for speed, cores in zip(speeds, apart, strict=True):
+                    if entry["size"] == "domainnet" and entry["task"] != "evaluate":
+                        measured = entry["task"], entry["method"], side
+                        yield (whole["processor"], cores), measured, speed
+
+
+def rounds_of_distances():
+    for row in record("near_and_far")["rounds"]:
+        measured = row["task"], row["method"], row["side"]
+        yield (row["processor"], row["cores"]), measured, row["samples_per_second"]
+
+
+def ratios(processor, cores, speeds):
+    """Rows of what has a round of every side."""
+
+    def rounds(task, method, sides=OURS):
+        return [speeds.get((task, method, side)) for side in sides]
+
+    place = numbered(processor), cores
+    for task in ("step", "labels", "epoch"):
+        ours, theirs = rounds(task, "bi_aten"), rounds(task, "bi_aten", ("authors",))
+        if all(ours + theirs):
+            theirs_speed = f"{median(*theirs):,.0f}"
+            yield (task, *place, *over(ours, 2 * theirs), theirs_speed, counted(ours + theirs))
+    light, whole = rounds("step", "aten"), rounds("step", "bi_aten")
+    if all(light + whole):
+        yield (
+            "ATEN's step, times Bi-ATEN's",
+            *place,
+            *over(light, whole),
+            "",
+            counted(light + whole),
+        )
+
+
+def over(these, those):
+    pairs = zip(these, those, strict=True)
+    return [f"{median(one) / median(other):.2f}" for one, other in pairs]
+
+
+def counted(rounds):
+    """How many, of the fewest and the most."""
+    fewest, most = min(map(len, rounds)), max(map(len, rounds))
+    return fewest if fewest == most else f"{fewest} to {most}"
 
 
 def first_steps():
@@ -94,7 +157,12 @@ def profile_torch():
 
 
 def kernels(what, shown):
-    found = [record("profile")[name] for name in shown]
+    columns = {
+        f"{title}, {numbered(processor)}": measured[name]
+        for processor, measured in record("profile")["processors"].items()
+        for name, title in shown.items()
+    }
+    found = list(columns.values())
     kinds = list(dict.fromkeys(kind for part in found for kind in part["kernels_ms"]))
 
     def row(name, values):
@@ -106,7 +174,8 @@ def kernels(what, shown):
     rows += [row("**the step**", [part["step_ms"] for part in found])]
     rows += [row("the products alone", [part["products_of_the_formula_ms"] for part in found])]
     rows += [row("memory, GB/s", [part["memory_gb_s"] for part in found])]
-    return markdown((what, *(f"{name}, ms a step" for name in shown.values())), rows)
+    rows += [("cores", *(part["cores"] for part in found))]
+    return markdown((what, *columns), rows)
 
 
 def scale():
@@ -114,13 +183,15 @@ def scale():
         (
             f"{row['samples']:,}",
             f"{row['profile']}, {row['placement']}",
+            numbered(row["processor"]),
             f"{row['epoch_s']:,.0f}",
             f"{row['samples_per_second']:,.0f}",
             f"{row['beside_mb']:,.0f}",
         )
-        for row in [record("scale")]
+        for row in record("scale")["rows"]
     ]
-    header = ("samples", "profile, placement", "epoch, s", "samples/s", "memory beside, MB")
+    header = ("samples", "profile, placement", "processor", "epoch, s", "samples/s")
+    header = (*header, "memory beside, MB")
     return markdown(header, rows)
 
 
@@ -132,8 +203,9 @@ def growth():
             ends = [found["medians"][size][key] for size in (sizes[0], sizes[-1])]
             span = f"{int(sizes[0]):,} to {int(sizes[-1]):,}"
             told = " to ".join(f"{end:,.0f}" if end >= 100 else f"{end:.3g}" for end in ends)
-            rows.append((along, span, key, told, f"{along}^{value:g}"))
-    return markdown(("along", "from", "what", "measured", "heading for"), rows)
+            place = numbered(found["processor"])
+            rows.append((along, span, key, place, told, f"{along}^{value:g}"))
+    return markdown(("along", "from", "what", "processor", "measured", "heading for"), rows)
 
 
 def fuzz():
@@ -149,7 +221,17 @@ def fuzz():
     return markdown((*header, *more), rows)
 
 
-TABLES = (steps, passes, best_rounds, first_steps, profile, profile_torch, scale, growth, fuzz)
+TABLES = (
+    steps,
+    passes,
+    near_and_far,
+    first_steps,
+    profile,
+    profile_torch,
+    scale,
+    growth,
+    fuzz,
+)
 
 
 def main():

@@ -223,6 +223,7 @@ NOT_RUN = {
     "python -m benchmarks.scale": MEASURES,
     "python -m benchmarks.first_step --rounds 5": MEASURES,
     "python -m benchmarks.growth": MEASURES,
+    "python -m benchmarks.near_and_far": MEASURES,
     "python -m benchmarks.kills --kills 200 --jobs 2": "tests/test_crash.py has a short form",
     "python -m benchmarks.kills --every-write": "tests/test_crash.py has a short form",
     "python -m benchmarks.soak": MEASURES,
