@@ -31,6 +31,7 @@ def adaptation(results, path):
         for place, value in enumerate(values):
             axis.text(value, place, f" {value:,.0f}", va="center", fontsize=8)
         axis.margins(x=0.22)
+        axis.locator_params(axis="x", nbins=5)
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(path, dpi=150)
@@ -50,7 +51,9 @@ def growth(results, what, path):
                 label = f"{key.rsplit('_', 1)[0]}: {along}^{found['exponents'][key]:g}"
                 axis.loglog(sizes, [row[key] for row in rows], "o-", label=label)
             axis.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=7)
-            axis.xaxis.minorticks_off()
+            shown = [rows[place][keys[0]] for place in (0, len(rows) // 2, -1)]
+            axis.set_yticks(shown, map(rounded, shown), fontsize=7)
+            axis.minorticks_off()
             axis.set_xlabel(names[along], fontsize=8)
             axis.set_ylabel(("seconds", "peak memory, MB")[line], fontsize=8)
             axis.grid(which="both", alpha=0.25)
@@ -58,3 +61,7 @@ def growth(results, what, path):
     figure.tight_layout()
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def rounded(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -9,6 +9,7 @@ from statistics import median
 
 from benchmarks.cores_apart import named
 from benchmarks.measuring import ROOT
+from benchmarks.plots import rounded
 
 RESULTS = ROOT / "benchmarks/results"
 
@@ -202,7 +203,7 @@ def growth():
             sizes = list(found["medians"])
             ends = [found["medians"][size][key] for size in (sizes[0], sizes[-1])]
             span = f"{int(sizes[0]):,} to {int(sizes[-1]):,}"
-            told = " to ".join(f"{end:,.0f}" if end >= 100 else f"{end:.3g}" for end in ends)
+            told = " to ".join(map(rounded, ends))
             place = numbered(found["processor"])
             rows.append((along, span, key, place, told, f"{along}^{value:g}"))
     return markdown(("along", "from", "what", "processor", "measured", "heading for"), rows)
