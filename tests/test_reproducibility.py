@@ -263,3 +263,13 @@ def test_a_difference_is_relative_to_large_numbers_alone():
     assert difference([np.nan, np.inf, 1.0], [np.nan, np.inf, 1.0]) == 0
     assert difference([np.nan, 1.0], [0.0, 1.0]) == np.inf
     assert difference(np.inf, -np.inf) == np.inf
+
+
+def test_processors_of_one_name_differ_by_family_and_model(tmp_path):
+    table = tmp_path / "cpuinfo"
+    one = "model\t\t: 17\nmodel name\t: AMD EPYC\ncpu family\t: 25\n"
+    table.write_text(one + one.replace("17", "18"))
+    assert provenance.processor(table) == "AMD EPYC, family 25, model 17"
+    table.write_text("model name: Some CPU\n")
+    assert provenance.processor(table) == "Some CPU"
+    assert provenance.processor(tmp_path / "none")
