@@ -49,11 +49,9 @@ def test_the_caller_and_waiting_threads_leave_a_core(quiet):
         with cores.undisturbed():
             assert cores.cores_of(0) == cores.cores_of(waiting) == others
             assert cores.cores_of(running) == every
-            with thread("reader") as later:
+            with thread("reader") as later:  # ended before all is given back
                 assert cores.cores_of(later) == others
-                inherited = later
         assert {frozenset(cores.cores_of(t)) for t in (0, waiting, running)} == {frozenset(every)}
-        assert inherited not in cores.read("comm")
 
 
 def test_all_is_given_back_after_an_error_and_to_threads_that_stay(quiet):
